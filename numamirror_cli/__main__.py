@@ -1,0 +1,5 @@
+"""`python -m numamirror_cli`."""
+
+from numamirror_cli.cli import main
+
+main()

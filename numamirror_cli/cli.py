@@ -1,0 +1,53 @@
+"""The `numamirror` command: an explicit list of sub-commands, each imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from numamirror_cli import __version__
+from numamirror_cli.errors import NumaMirrorError
+
+# name -> one-line help, so that `numamirror --help` imports no command.
+COMMANDS = {
+    "run": "Start a program with its weights placed: home node, policy, mirror.",
+    "inspect": "Say where a running process's memory is, and what that costs.",
+    "topology": "Show nodes, distances, GPUs, and which node is home and why.",
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose sub-commands live in numamirror_cli/commands/NAME.py as `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"numamirror_cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="numamirror", message="%(prog)s %(version)s")
+def cli() -> None:
+    """NUMA placement launcher and diagnostics for LLM inference programs."""
+
+
+def main() -> None:
+    """Entry point: runs the group and shows a NumaMirrorError once, on stderr."""
+    try:
+        cli(prog_name="numamirror")
+    except NumaMirrorError as error:
+        print(f"numamirror: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"numamirror: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)

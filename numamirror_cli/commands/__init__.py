@@ -1,0 +1,1 @@
+"""One file per command: options, help text, order of steps."""

@@ -1,0 +1,1 @@
+"""What will be run: ELF and script chain, and whether a preload reaches it."""

@@ -1,0 +1,1 @@
+"""Tables and JSON from plain dataclasses; the only room that formats."""
