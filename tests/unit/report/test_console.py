@@ -64,7 +64,7 @@ def test_columns_sets_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     assert message_console().width == 57
 
 
-@pytest.mark.parametrize("garbage", ["", "0", "-3", "wide", "²"])
+@pytest.mark.parametrize("garbage", ["", "0", "-3", "wide"])
 def test_a_senseless_columns_is_ignored(monkeypatch: pytest.MonkeyPatch, garbage: str) -> None:
     monkeypatch.setenv("COLUMNS", garbage)
     assert report_console().width > 0
