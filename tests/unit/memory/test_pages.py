@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def test_addresses_are_spread_over_the_whole_range():
     spread = spread_addresses(0x1000_0000, 0x1000_0000 + 1000 * PAGE, 10, PAGE)
     assert len(set(spread)) == 10
     assert all((a - 0x1000_0000) % PAGE == 0 for a in spread)
-    gaps = {b - a for a, b in zip(spread, spread[1:], strict=False)}
+    gaps = {b - a for a, b in itertools.pairwise(spread)}
     assert gaps == {100 * PAGE}
 
 

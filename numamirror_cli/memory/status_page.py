@@ -1,0 +1,359 @@
+"""Reader of the shim's status page: what the mirror did, in the shim's own count.
+
+The layout is native/include/numamirror_status.h. The page is written by another process, so that
+nothing in it is trusted before it was checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from numamirror_cli.errors import NumaMirrorError
+
+NAME = "numamirror-status"
+MAGIC = b"NUMAMIR\0"
+VERSION = 1
+MAX_COPIES = 64
+MAX_THREADS = 1024
+
+STATES = ("waiting", "inert", "building", "mirrored", "partial", "off")
+ROLES = ("unused", "primary", "replica")
+
+# A writer holds the seqlock for microseconds; one that died while writing holds it for ever.
+_READ_ATTEMPTS = 200
+_RETRY_SECONDS = 0.001
+
+
+class CopyLayout(ctypes.Structure):
+    """struct nm_status_copy."""
+
+    _fields_ = (
+        ("node", ctypes.c_int32),
+        ("role", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint64),
+        ("build_ns", ctypes.c_uint64),
+        ("sampled_pages", ctypes.c_uint32),
+        ("sampled_local", ctypes.c_uint32),
+        ("sample_errno", ctypes.c_int32),
+        ("build_threads", ctypes.c_uint32),
+        ("nodes", ctypes.c_char * 24),
+    )
+
+
+class ThreadLayout(ctypes.Structure):
+    """struct nm_status_thread."""
+
+    _fields_ = (
+        ("tid", ctypes.c_uint32),
+        ("copy", ctypes.c_int32),
+        ("replica_bytes", ctypes.c_uint64),
+        ("home_bytes", ctypes.c_uint64),
+        ("other_bytes", ctypes.c_uint64),
+        ("redirected", ctypes.c_uint64),
+        ("not_redirected", ctypes.c_uint64),
+        ("row_hits", ctypes.c_uint64),
+        ("spare", ctypes.c_uint64),
+    )
+
+
+class StatusLayout(ctypes.Structure):
+    """struct nm_status."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8),
+        ("version", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("seq", ctypes.c_uint32),
+        ("pid", ctypes.c_uint32),
+        ("state", ctypes.c_uint32),
+        ("rehearsal", ctypes.c_uint32),
+        ("home", ctypes.c_int32),
+        ("copies", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32),
+        ("gemm_tensors", ctypes.c_uint32),
+        ("gemm_bytes", ctypes.c_uint64),
+        ("mirrored_bytes", ctypes.c_uint64),
+        ("small_bytes", ctypes.c_uint64),
+        ("refused_bytes", ctypes.c_uint64),
+        ("arena_bytes", ctypes.c_uint64),
+        ("built_unix_ns", ctypes.c_uint64),
+        ("engine", ctypes.c_char * 256),
+        ("reason", ctypes.c_char * 256),
+        ("copy", CopyLayout * MAX_COPIES),
+        ("retired", ThreadLayout),
+        ("thread", ThreadLayout * MAX_THREADS),
+    )
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What the CPUs of one node, or of one socket, read.
+
+    node: kernel id, the first one when the copy spans several; nodes: all of them, "0" or "0,1".
+    role: "primary" or "replica". bytes: GEMM weight bytes that its readers find in it.
+    sampled_pages, sampled_local: pages asked of the kernel after the build, and those of them on
+    `nodes` (rehearsal: on any node); sample_errno: why nothing was sampled, or 0.
+    """
+
+    node: int
+    nodes: str
+    role: str
+    bytes: int
+    build_ns: int
+    build_threads: int
+    sampled_pages: int
+    sampled_local: int
+    sample_errno: int
+
+    @property
+    def local_share(self) -> float:
+        """Share of the sampled pages that are where they belong; 0 when none was sampled."""
+        return self.sampled_local / self.sampled_pages if self.sampled_pages else 0.0
+
+
+@dataclass(frozen=True)
+class ThreadReads:
+    """GEMM weight bytes that one thread, or all ended ones (tid 0), read since the start."""
+
+    tid: int
+    copy: int | None
+    replica_bytes: int
+    home_bytes: int
+    other_bytes: int
+    redirected: int
+    not_redirected: int
+    row_hits: int
+
+    @property
+    def bytes(self) -> int:
+        return self.replica_bytes + self.home_bytes + self.other_bytes
+
+
+@dataclass(frozen=True)
+class MirrorStatus:
+    """The status page at one moment. Amounts are bytes of distinct GEMM weights.
+
+    state: one of STATES; reason: why not "mirrored", a phrase or "". rehearsal: 0, or the number
+    of pretend nodes. home: node of the primary, None when unknown. engine: path of the library
+    whose seams fire, "" before an engine computes. built_unix_ns: end of the last build, 0 before.
+    """
+
+    pid: int
+    state: str
+    reason: str
+    engine: str
+    rehearsal: int
+    home: int | None
+    gemm_tensors: int
+    gemm_bytes: int
+    mirrored_bytes: int
+    small_bytes: int
+    refused_bytes: int
+    arena_bytes: int
+    built_unix_ns: int
+    copies: tuple[Copy, ...]
+    threads: tuple[ThreadReads, ...]
+    retired: ThreadReads
+
+    @property
+    def coverage(self) -> float:
+        """Mirrored GEMM weight bytes / all GEMM weight bytes; 0 before an engine computed."""
+        return self.mirrored_bytes / self.gemm_bytes if self.gemm_bytes else 0.0
+
+    @property
+    def reads(self) -> tuple[ThreadReads, ...]:
+        """All reads: those of living threads and the sum of the ended ones."""
+        return (*self.threads, self.retired)
+
+    @property
+    def read_bytes(self) -> int:
+        """GEMM weight bytes read since the start."""
+        return sum(reads.bytes for reads in self.reads)
+
+    @property
+    def locality(self) -> float | None:
+        """GEMM weight bytes read from the reader's own node / all read; None before any read.
+
+        A copy counts as far as the sample found its pages in place: an unsampled one not at all.
+        """
+        if not self.read_bytes:
+            return None
+        local = sum(
+            reads.replica_bytes * self._replica_share + reads.home_bytes * self._primary_share
+            for reads in self.reads
+        )
+        return local / self.read_bytes
+
+    @property
+    def redirected(self) -> int:
+        """Ops that were sent to a copy."""
+        return sum(reads.redirected for reads in self.reads)
+
+    @property
+    def not_redirected(self) -> int:
+        """MUL_MAT and MUL_MAT_ID ops on weights that were not."""
+        return sum(reads.not_redirected for reads in self.reads)
+
+    @property
+    def _replica_share(self) -> float:
+        return _share([copy for copy in self.copies if copy.role == "replica"])
+
+    @property
+    def _primary_share(self) -> float:
+        return _share([copy for copy in self.copies if copy.role == "primary"])
+
+
+def _share(copies: list[Copy]) -> float:
+    pages = sum(copy.sampled_pages for copy in copies)
+    return sum(copy.sampled_local for copy in copies) / pages if pages else 0.0
+
+
+def find_status_page(pid: int, root: Path = Path("/")) -> Path | None:
+    """The status page among a process's descriptors, None when it has none.
+
+    Raises PermissionError and FileNotFoundError as /proc does.
+    """
+    for link in sorted((root / "proc" / str(pid) / "fd").iterdir()):
+        try:
+            target = str(link.readlink())
+        except OSError:  # closed meanwhile
+            continue
+        if target.removesuffix(" (deleted)") == f"/memfd:{NAME}":
+            return link
+    return None
+
+
+def read_mirror_status(pid: int, root: Path = Path("/")) -> MirrorStatus | None:
+    """The status page of a process, None when it has none (the shim is not in it).
+
+    Raises NumaMirrorError for a page that cannot be read or believed; PermissionError and
+    FileNotFoundError as /proc does.
+    """
+    page = find_status_page(pid, root)
+    if page is None:
+        return None
+    descriptor = os.open(page, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return read_status(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_status(descriptor: int) -> MirrorStatus:
+    """Read the page from an open descriptor, whose offset stays where it is.
+
+    Raises NumaMirrorError when the page is no status page, is of another version, or was left
+    half-written by a writer that died.
+    """
+    return _check(_consistent(descriptor))
+
+
+def _consistent(descriptor: int) -> StatusLayout:
+    """A copy during which the seqlock stood still on an even number."""
+    for _ in range(_READ_ATTEMPTS):
+        page = _read_page(descriptor)
+        if page.seq % 2 == 0 and page.seq == _read_seq(descriptor):
+            return page
+        time.sleep(_RETRY_SECONDS)
+    raise NumaMirrorError("the shim's status page was left half-written: its writer is gone")
+
+
+def _read_page(descriptor: int) -> StatusLayout:
+    # The lock first: what the kernel copies in one go may be copied in any order.
+    seq = _read_seq(descriptor)
+    raw = _read_bytes(descriptor, ctypes.sizeof(StatusLayout), 0)
+    page = StatusLayout.from_buffer_copy(raw)
+    page.seq = seq
+    return page
+
+
+def _read_seq(descriptor: int) -> int:
+    return int.from_bytes(_read_bytes(descriptor, 4, StatusLayout.seq.offset), sys.byteorder)
+
+
+def _read_bytes(descriptor: int, count: int, offset: int) -> bytes:
+    try:
+        raw = os.pread(descriptor, count, offset)
+    except OSError as error:
+        raise NumaMirrorError(f"the shim's status page cannot be read: {error.strerror}") from None
+    if len(raw) < count:
+        raise NumaMirrorError(f"the shim's status page ends after {offset + len(raw)} bytes")
+    return raw
+
+
+def _check(page: StatusLayout) -> MirrorStatus:
+    if bytes(page)[: len(MAGIC)] != MAGIC:
+        raise NumaMirrorError("the shim's status page does not begin with its mark")
+    if page.version != VERSION or page.bytes != ctypes.sizeof(StatusLayout):
+        raise NumaMirrorError(
+            f"the shim's status page is of version {page.version}, {page.bytes} bytes; "
+            f"this program reads version {VERSION}",
+            hint="use `numamirror` and its shim from one installation",
+        )
+    for what, value, limit in (
+        ("state", page.state, len(STATES) - 1),
+        ("copies", page.copies, MAX_COPIES),
+        ("threads", page.threads, MAX_THREADS),
+    ):
+        if value > limit:
+            raise NumaMirrorError(f"the shim's status page says {what} = {value}")
+    return _status(page)
+
+
+def _status(page: StatusLayout) -> MirrorStatus:
+    return MirrorStatus(
+        pid=page.pid,
+        state=STATES[page.state],
+        reason=_text(page.reason),
+        engine=_text(page.engine),
+        rehearsal=page.rehearsal,
+        home=page.home if page.home >= 0 else None,
+        gemm_tensors=page.gemm_tensors,
+        gemm_bytes=page.gemm_bytes,
+        mirrored_bytes=page.mirrored_bytes,
+        small_bytes=page.small_bytes,
+        refused_bytes=page.refused_bytes,
+        arena_bytes=page.arena_bytes,
+        built_unix_ns=page.built_unix_ns,
+        copies=tuple(_copy(copy) for copy in page.copy[: page.copies]),
+        threads=tuple(_reads(entry) for entry in page.thread[: page.threads] if entry.tid),
+        retired=_reads(page.retired),
+    )
+
+
+def _copy(copy: CopyLayout) -> Copy:
+    return Copy(
+        node=copy.node,
+        nodes=_text(copy.nodes) or str(copy.node),
+        role=ROLES[copy.role] if copy.role < len(ROLES) else f"role-{copy.role}",
+        bytes=copy.bytes,
+        build_ns=copy.build_ns,
+        build_threads=copy.build_threads,
+        sampled_pages=copy.sampled_pages,
+        sampled_local=min(copy.sampled_local, copy.sampled_pages),
+        sample_errno=copy.sample_errno,
+    )
+
+
+def _reads(entry: ThreadLayout) -> ThreadReads:
+    return ThreadReads(
+        tid=entry.tid,
+        copy=entry.copy if 0 <= entry.copy < MAX_COPIES else None,
+        replica_bytes=entry.replica_bytes,
+        home_bytes=entry.home_bytes,
+        other_bytes=entry.other_bytes,
+        redirected=entry.redirected,
+        not_redirected=entry.not_redirected,
+        row_hits=entry.row_hits,
+    )
+
+
+def _text(raw: bytes) -> str:
+    """A path or phrase of the page, without control characters that could steer a terminal."""
+    text = raw.decode(errors="replace")
+    return "".join(c if c.isprintable() else "�" for c in text)
