@@ -1,0 +1,55 @@
+"""Which file a command line starts: the search along PATH, as execvp(3) and env(1) do it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from numamirror_cli.errors import NumaMirrorError
+
+# confstr(_CS_PATH): where execvp(3) looks when PATH is unset.
+_DEFAULT_PATH = "/bin:/usr/bin"
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> Path:
+    """The file that exec would start for that name.
+
+    A name with a slash is the file itself; others are searched along PATH, where an empty entry
+    is the current directory. Raises NumaMirrorError with exit code 127 when there is none and 126
+    when there is one that cannot be executed.
+    """
+    if not name:
+        raise NumaMirrorError("the program's name is empty", exit_code=127)
+    if "/" in name:
+        return _executable(Path(name))
+    found = [path for path in _along_path(name, environ) if path.exists() and not path.is_dir()]
+    for path in found:
+        if os.access(path, os.X_OK):
+            return path
+    if found:
+        return _executable(found[0])
+    raise NumaMirrorError(
+        f"{name}: program not found",
+        hint="it is in no directory of PATH; name it with its path",
+        exit_code=127,
+    )
+
+
+def _along_path(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
+    for directory in environ.get("PATH", _DEFAULT_PATH).split(":"):
+        yield Path(directory or ".") / name
+
+
+def _executable(path: Path) -> Path:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NumaMirrorError(f"{path}: program not found", exit_code=127) from None
+    except OSError as error:
+        raise NumaMirrorError(f"{path}: {error.strerror}", exit_code=126) from None
+    if path.is_dir():
+        raise NumaMirrorError(f"{path}: is a directory, not a program", exit_code=126)
+    if not os.access(path, os.X_OK):
+        raise NumaMirrorError(f"{path}: not executable", hint=f"chmod +x {path}", exit_code=126)
+    return path

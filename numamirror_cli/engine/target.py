@@ -1,0 +1,118 @@
+"""What a command line really runs: scripts, env and bundled loaders followed to an ELF image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from numamirror_cli.engine.elf import ElfFacts, read_elf
+from numamirror_cli.engine.program import find_program
+from numamirror_cli.engine.wrappers import behind_env, behind_loader
+from numamirror_cli.errors import NumaMirrorError
+
+# execve(2): a "#!" line is read up to 255 bytes. The kernel follows five interpreters; env and
+# bundled loaders come on top.
+_SHEBANG_BYTES = 256
+_MOST_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Target:
+    """A command line, followed as far as its files tell.
+
+    path: the file that the command names.
+    chain: path, then each interpreter or program it leads to, as far as it could be followed.
+    executed: those of them that the kernel starts as ELF files, in order.
+    elf: the image at the end of the chain; None when it is no ELF file or could not be read.
+    loader: the command of a bundled loader in the chain ("lib/ld.so", options...), else empty.
+    drops_preload: the wrapper that takes LD_PRELOAD away ("env -i"), else "".
+    unread: why the end of the chain is not known, else "".
+    """
+
+    path: Path
+    chain: tuple[Path, ...]
+    executed: tuple[Path, ...] = ()
+    elf: ElfFacts | None = None
+    loader: tuple[str, ...] = ()
+    drops_preload: str = ""
+    unread: str = ""
+
+    @property
+    def image(self) -> Path:
+        """The last file of the chain: the one that holds the program's code."""
+        return self.chain[-1]
+
+
+def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
+    """Find the program of a command line and follow it to its image.
+
+    Raises NumaMirrorError (127, 126) when there is no program to start. What cannot be followed
+    further, or not be read, is no error: the kernel has the last word on what it can run.
+    """
+    path = find_program(command[0], environ)
+    target = Target(path, chain=())
+    arguments = list(command[1:])
+    for _ in range(_MOST_STEPS):
+        target = replace(target, chain=(*target.chain, path))
+        try:
+            elf = read_elf(path)
+            step = _after_elf(path, elf, arguments) if elf else _after_script(path, arguments)
+        except OSError as error:
+            return replace(target, unread=f"{path}: {error.strerror}")
+        if elf and not target.loader:
+            target = replace(target, executed=(*target.executed, path))
+        target = replace(
+            target,
+            elf=elf,
+            loader=target.loader or step.loader,
+            drops_preload=target.drops_preload or step.drops_preload,
+        )
+        if not step.command:
+            return target
+        try:
+            path = find_program(step.command[0], environ)
+        except NumaMirrorError as error:
+            return replace(target, elf=None, unread=error.message)
+        arguments = list(step.command[1:])
+    return replace(target, elf=None, unread=f"{path}: too many interpreters")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The command that comes next in the chain, empty at its end."""
+
+    command: tuple[str, ...] = ()
+    loader: tuple[str, ...] = ()
+    drops_preload: str = ""
+
+
+def _after_elf(path: Path, elf: ElfFacts, arguments: Sequence[str]) -> _Step:
+    if path.name == "env":
+        wrapped = behind_env(arguments)
+        return _Step(wrapped.command, drops_preload=wrapped.drops_preload)
+    if is_loader(path, elf):
+        wrapped = behind_loader(arguments)
+        # A loader opens its operand, it does not search PATH for it.
+        operand = [word if "/" in word else f"./{word}" for word in wrapped.command[:1]]
+        return _Step((*operand, *wrapped.command[1:]), loader=(str(path), *wrapped.options))
+    return _Step()
+
+
+def is_loader(path: Path, elf: ElfFacts) -> bool:
+    """Whether the file is a dynamic loader (glibc's or musl's), run as a program."""
+    named_so = path.resolve().name.startswith(("ld-", "ld.so", "ld64.so"))
+    return elf.dynamic and elf.loader is None and (named_so or elf.soname.startswith("ld"))
+
+
+def _after_script(path: Path, arguments: Sequence[str]) -> _Step:
+    """The interpreter of a script; sh for one without "#!", as execvp(3) has it."""
+    with path.open("rb") as stream:
+        head = stream.read(_SHEBANG_BYTES)
+    if not head.startswith(b"#!"):
+        return _Step(("/bin/sh", str(path), *arguments))
+    line = head[2:].partition(b"\n")[0].strip(b" \t\r\0").decode(errors="surrogateescape")
+    interpreter_and_argument = line.split(None, 1)
+    if not interpreter_and_argument:
+        return _Step(("/bin/sh", str(path), *arguments))
+    return _Step((*interpreter_and_argument, str(path), *arguments))

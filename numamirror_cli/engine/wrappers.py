@@ -1,0 +1,71 @@
+"""Programs that start another one, as far as that can be read off a command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Options of ld.so(8) that take a value; all others stand alone.
+_LOADER_VALUES = {
+    "--library-path", "--inhibit-rpath", "--audit", "--preload", "--argv0",
+    "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask",
+}  # fmt: skip
+
+_ENV_VALUES = {"-u", "--unset", "-C", "--chdir"}
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """What a wrapper goes on to start.
+
+    options: the wrapper's own arguments; command: the program behind it and its arguments.
+    drops_preload: the wrapper takes LD_PRELOAD away, by the option named here; "" if it does not.
+    """
+
+    options: tuple[str, ...]
+    command: tuple[str, ...]
+    drops_preload: str = ""
+
+
+def behind_env(arguments: Sequence[str]) -> Wrapped:
+    """What env(1) starts when it is called with those arguments."""
+    rest = _split_strings(arguments)
+    dropped = ""
+    while rest:
+        word = rest[0]
+        if not word.startswith("-") and "=" not in word:
+            break
+        rest = rest[1:]
+        if word in ("-", "-i", "--ignore-environment"):
+            dropped = f"env {word}"
+        elif word in ("-u", "--unset") and rest[:1] == ["LD_PRELOAD"]:
+            dropped = f"env {word} LD_PRELOAD"
+        elif word in ("-uLD_PRELOAD", "--unset=LD_PRELOAD") or word.startswith("LD_PRELOAD="):
+            dropped = f"env {word}"
+        if word in _ENV_VALUES:
+            rest = rest[1:]
+    return Wrapped((), tuple(rest), dropped)
+
+
+def _split_strings(arguments: Sequence[str]) -> list[str]:
+    """The arguments with env's -S STRING, as "#!" lines use it, taken apart."""
+    words = list(arguments)
+    if words[:1] in (["-S"], ["--split-string"]) and len(words) > 1:
+        text, rest = words[1], words[2:]
+    elif words and words[0].startswith(("-S", "--split-string=")):
+        text, rest = words[0].removeprefix("-S").removeprefix("--split-string="), words[1:]
+    else:
+        return words
+    try:
+        return [*shlex.split(text), *rest]
+    except ValueError:
+        return rest
+
+
+def behind_loader(arguments: Sequence[str]) -> Wrapped:
+    """What a dynamic loader starts when it is run as a program: ld.so [OPTION...] PROGRAM."""
+    position = 0
+    while position < len(arguments) and arguments[position].startswith("--"):
+        position += 2 if arguments[position] in _LOADER_VALUES else 1
+    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]))

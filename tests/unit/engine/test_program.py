@@ -1,0 +1,78 @@
+"""Which file is started, and the exit codes when there is none: as env(1) and timeout(1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from numamirror_cli.engine.program import find_program
+from numamirror_cli.errors import NumaMirrorError
+
+Script = Callable[..., Path]
+
+
+def refusal(name: str, path: str = "") -> NumaMirrorError:
+    with pytest.raises(NumaMirrorError) as caught:
+        find_program(name, {"PATH": path})
+    return caught.value
+
+
+def test_a_name_is_searched_along_path_in_order(tmp_path: Path) -> None:
+    for directory in ("first", "second"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "engine").touch(0o755)
+    path = f"{tmp_path}/none:{tmp_path}/second:{tmp_path}/first"
+    assert find_program("engine", {"PATH": path}) == tmp_path / "second" / "engine"
+
+
+def test_a_file_that_cannot_be_executed_does_not_hide_a_later_one(tmp_path: Path) -> None:
+    for directory, mode in (("first", 0o644), ("second", 0o755)):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "engine").touch(mode)
+    path = f"{tmp_path}/first:{tmp_path}/second"
+    assert find_program("engine", {"PATH": path}) == tmp_path / "second" / "engine"
+
+
+def test_an_empty_entry_of_path_is_the_current_directory(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = script("engine", "")
+    monkeypatch.chdir(engine.parent)
+    assert find_program("engine", {"PATH": "/nowhere:"}).resolve() == engine.resolve()
+
+
+def test_without_path_the_system_directories_are_searched() -> None:
+    assert find_program("sh", {}) == Path("/bin/sh")
+
+
+def test_an_unknown_program_is_127_and_named() -> None:
+    error = refusal("no-such-engine", "/usr/bin")
+    assert error.exit_code == 127
+    assert "no-such-engine" in error.message
+
+
+def test_an_unknown_path_is_127_and_named(tmp_path: Path) -> None:
+    error = refusal(f"{tmp_path}/no/engine")
+    assert (error.exit_code, f"{tmp_path}/no/engine" in error.message) == (127, True)
+
+
+def test_a_path_through_a_file_is_127(script: Script) -> None:
+    assert refusal(f"{script('engine', '')}/engine").exit_code == 127
+
+
+def test_a_file_that_is_not_executable_is_126(script: Script) -> None:
+    engine = script("engine", "", mode=0o644)
+    assert refusal(str(engine)).exit_code == 126
+    assert refusal("engine", str(engine.parent)).exit_code == 126
+
+
+def test_a_directory_is_126_by_path_and_127_by_name(tmp_path: Path) -> None:
+    (tmp_path / "engine").mkdir()
+    assert refusal(f"{tmp_path}/engine").exit_code == 126
+    assert refusal("engine", str(tmp_path)).exit_code == 127
+
+
+def test_an_empty_name_is_127() -> None:
+    assert refusal("").exit_code == 127
