@@ -1,0 +1,73 @@
+"""What the engine drivers share: their options and the one JSON line that they print.
+
+A driver loads a model into an unmodified engine, generates greedily with a fixed number of
+threads and no GPU, and prints {"engine", "text", "tokens", "scores", "second"?}. Everything else
+goes to stderr. Two runs of the same driver must print the same line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PROMPT = (
+    "A memory controller that is near answers sooner than one that is far. The capital of France is"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """pause: seconds between the engine's warm-up and the generation that counts."""
+
+    model: Path
+    second_model: Path | None
+    prompt: str
+    n: int
+    threads: int
+    mmap: bool
+    repack: bool
+    pause: float
+    engine_dir: Path | None
+    under: str
+
+    @property
+    def models(self) -> list[Path]:
+        return [self.model, *([self.second_model] if self.second_model else [])]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """scores: a number or digest per token that changes with the last bit of the engine's sums."""
+
+    text: str
+    tokens: list[int]
+    scores: list[float] | list[str]
+
+
+def parse_options(description: str) -> Options:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--second-model", type=Path, help="loaded into the same process")
+    parser.add_argument("--prompt", default=PROMPT)
+    parser.add_argument("--n", type=int, default=16, help="tokens to generate")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--mmap", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--repack", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--engine-dir", type=Path, help="where the engine's libraries lie")
+    parser.add_argument("--under", default="", help="command line to start llama-server with")
+    return Options(**vars(parser.parse_args()))
+
+
+def pause_after_warm_up(options: Options) -> None:
+    time.sleep(options.pause)
+
+
+def print_result(engine: str, generations: list[Generation]) -> None:
+    line = {"engine": engine, **asdict(generations[0])}
+    if len(generations) > 1:
+        line["second"] = asdict(generations[1])
+    print(json.dumps(line), flush=True)
