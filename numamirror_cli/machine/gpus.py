@@ -14,7 +14,7 @@ from numamirror_cli.machine.names import (
     nvidia_information,
 )
 from numamirror_cli.machine.pci import PciDevice, read_devices
-from numamirror_cli.machine.tree import Tree
+from numamirror_cli.machine.tree import Tree, decimal
 from numamirror_cli.machine.visible import Visibility, read_visibility
 
 # VGA compatible, 3D, other display, processing accelerator (AMD Instinct).
@@ -46,8 +46,9 @@ def memory_nodes_of_gpus(tree: Tree) -> dict[int, str]:
     for address in tree.names(NVIDIA_DIR):
         for line in (tree.text(f"{NVIDIA_DIR}/{address}/numa_status") or "").splitlines():
             name, _, value = line.partition(":")
-            if name == "Node" and value.strip().isdecimal():
-                found[int(value)] = address
+            node = decimal(value)
+            if name == "Node" and node is not None:
+                found[node] = address
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.mirror import nodes_that_can, why_no_copy
 from numamirror_cli.machine.model import Gpu, Home, Machine
+from numamirror_cli.machine.tree import decimal
 
 HOME_VARIABLE = "NUMAMIRROR_HOME"
 
@@ -69,13 +70,14 @@ def choose_home(
 
 def _home_from_variable(machine: Machine, text: str) -> Home:
     spelled = f"{HOME_VARIABLE}={text}"
-    if not (text.isascii() and text.isdecimal()):
+    wanted = decimal(text)
+    if wanted is None:
         raise NumaMirrorError(
             f"{spelled}: not a node id", hint=nodes_that_can(machine), exit_code=2
         )
-    problem = why_no_copy(machine, int(text))
+    problem = why_no_copy(machine, wanted)
     if problem is None:
-        return Home(int(text), f"named in {HOME_VARIABLE}")
-    if machine.nodes and int(text) not in [node.id for node in machine.nodes]:
+        return Home(wanted, f"named in {HOME_VARIABLE}")
+    if machine.nodes and wanted not in [node.id for node in machine.nodes]:
         raise NumaMirrorError(f"{spelled}: {problem}", hint=nodes_that_can(machine), exit_code=2)
     return Home(machine.home.node, f"{machine.home.reason} ({spelled} is not used: {problem})")

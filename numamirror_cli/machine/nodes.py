@@ -15,7 +15,7 @@ from numamirror_cli.machine.tree import Tree
 
 NODE_DIR = "sys/devices/system/node"
 
-_MEMINFO_LINE = re.compile(r"Node\s+\d+\s+([^:]+):\s+(\d+)(?: kB)?\s*")
+_MEMINFO_LINE = re.compile(r"Node\s+\d+\s+([^:]+):\s+(\d{1,18})(?: kB)?\s*")
 
 
 @dataclass(frozen=True)

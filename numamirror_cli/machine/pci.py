@@ -7,6 +7,7 @@ does.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from numamirror_cli.machine.names import NVIDIA, NVIDIA_DIR, device_name
 from numamirror_cli.machine.tree import Tree, integer
 
 DEVICES_DIR = "sys/bus/pci/devices"
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def read_devices(tree: Tree) -> tuple[PciDevice, ...]:
     """The display and accelerator devices, in order of their addresses."""
     udev_devices = _list_through_udev() if tree.live else {}
     found = []
-    for address in udev_devices or tree.names(DEVICES_DIR):
+    for address in filter(_ADDRESS.fullmatch, udev_devices or tree.names(DEVICES_DIR)):
         pci_class = tree.parsed(f"{DEVICES_DIR}/{address}/class", integer)
         if pci_class is not None and is_display_or_accelerator(pci_class):
             device = udev_devices.get(address)
@@ -69,12 +72,8 @@ def is_display_or_accelerator(pci_class: int) -> bool:
 
 
 def address_key(address: str) -> tuple[int, ...]:
-    """Sorts addresses by domain, bus, device and function; what is no address comes first."""
-    parts = re.split(r"[:.]", address)
-    try:
-        return tuple(int(part, 16) for part in parts)
-    except ValueError:
-        return ()
+    """Sorts addresses by domain, bus, device and function."""
+    return tuple(int(part, 16) for part in re.split(r"[:.]", address))
 
 
 def _list_through_udev() -> Mapping[str, Any]:
@@ -129,8 +128,9 @@ def _node_of_bridges_above(tree: Tree, address: str) -> int | None:
 
 def _bridges_above(root: Path, address: str) -> Iterator[str]:
     """Directories of the devices that this one hangs below, nearest first, relative to the root."""
-    top = root.resolve()
-    device = (root / DEVICES_DIR / address).resolve()
+    # Path.resolve() raises on a loop of links, which a broken dump may hold.
+    top = Path(os.path.realpath(root))
+    device = Path(os.path.realpath(root / DEVICES_DIR / address))
     for directory in device.parents:
         if not directory.is_relative_to(top) or directory.name == "devices":
             return

@@ -75,6 +75,12 @@ class Tree:
             self.notes.append(sentence)
 
 
+def decimal(text: str) -> int | None:
+    """A plain decimal number of up to 9 digits, None for anything else."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
 def integer(text: str) -> int:
     """A decimal or 0x-prefixed number. Raises ValueError naming the text."""
     try:

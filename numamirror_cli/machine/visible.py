@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.names import AMD, NVIDIA, vendor_name
 from numamirror_cli.machine.pci import PciDevice
-from numamirror_cli.machine.tree import Tree
+from numamirror_cli.machine.tree import Tree, decimal
 
 VARIABLES = (
     ("CUDA_VISIBLE_DEVICES", NVIDIA),
@@ -60,7 +60,7 @@ def _visible(
     """The addresses that a variable's value leaves visible; those before its first invalid entry,
     so none for "" and "-1". Raises _CannotTellError."""
     entries = list(_valid_entries(value.split(","), len(addresses)))
-    indices = {int(entry) for entry in entries if entry.isdecimal()}
+    indices = {index for index in map(decimal, entries) if index is not None}
     if indices == set(range(len(addresses))):
         return frozenset(addresses)
     if indices and not in_bus_order:
@@ -69,7 +69,7 @@ def _visible(
         )
     visible = {addresses[index] for index in indices}
     for entry in entries:
-        if not entry.isdecimal():
+        if decimal(entry) is None:
             visible.add(_with_uuid(entry, addresses, uuids))
     return frozenset(visible)
 
@@ -77,8 +77,9 @@ def _visible(
 def _valid_entries(entries: Iterable[str], count: int) -> Iterable[str]:
     """Entries up to the first that is neither an index below `count` nor looks like a UUID."""
     for entry in (entry.strip() for entry in entries):
-        is_index = entry.isdecimal() and int(entry) < count
-        if not is_index and not entry.upper().startswith(("GPU-", "MIG-")):
+        index = decimal(entry)
+        is_valid = entry.upper().startswith(("GPU-", "MIG-")) if index is None else index < count
+        if not is_valid:
             return
         yield entry
 

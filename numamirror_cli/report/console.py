@@ -11,12 +11,24 @@ import shutil
 import sys
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 
 def report_console() -> Console:
     """A console on stdout for tables and text that the user asked for."""
     return _console(sys.stdout)
+
+
+def print_report(report: RenderableType) -> None:
+    """Print to stdout; without a terminal, lines are not padded with spaces at their ends."""
+    console = report_console()
+    if console.is_terminal:
+        console.print(report)
+        return
+    with console.capture() as capture:
+        console.print(report)
+    for line in capture.get().splitlines():
+        console.file.write(line.rstrip() + "\n")
 
 
 def message_console() -> Console:
