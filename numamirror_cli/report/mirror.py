@@ -1,0 +1,181 @@
+"""The mirror as the shim counts it: a table, a JSON object, and what to make of it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from numamirror_cli.memory.status_page import Copy, MirrorStatus
+from numamirror_cli.report.tables import plain_table
+from numamirror_cli.report.text import counted, percent
+from numamirror_cli.report.units import size
+from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
+
+# From here on a copy counts as being where it belongs: a page or two may be in transit.
+_IN_PLACE = 0.99
+_GOOD_COVERAGE = 0.95
+_POOR_COVERAGE = 0.5
+
+
+def used_copies(status: MirrorStatus) -> tuple[Copy, ...]:
+    """The copies that hold weights, in the order of their nodes."""
+    return tuple(copy for copy in status.copies if copy.role in ("primary", "replica"))
+
+
+def render_mirror(status: MirrorStatus) -> RenderableType:
+    """A table of copies, then coverage, what is not covered, locality and the engine."""
+    parts: list[RenderableType] = []
+    if used_copies(status):
+        parts += [_copy_table(status), Text()]
+    parts += [Text(line) for line in _facts(status)]
+    return Group(*parts)
+
+
+def mirror_json(status: MirrorStatus) -> dict[str, Any]:
+    """The `mirror` object of `inspect --json` and `run --json` (docs/json.md).
+
+    In a rehearsal the keys of `nodes` are pretend nodes. locality is null before any read.
+    """
+    return {
+        "engine": status.engine,
+        "state": status.state,
+        "reason": status.reason,
+        "gemm_bytes": status.gemm_bytes,
+        "mirrored_bytes": status.mirrored_bytes,
+        "small_bytes": status.small_bytes,
+        "refused_bytes": status.refused_bytes,
+        "arena_bytes": status.arena_bytes,
+        "coverage": round(status.coverage, 4),
+        "locality": None if status.locality is None else round(status.locality, 4),
+        "read_bytes": status.read_bytes,
+        "redirected": status.redirected,
+        "not_redirected": status.not_redirected,
+        "rehearsal": bool(status.rehearsal),
+        "home": status.home,
+        "nodes": {str(copy.node): _copy_json(status, copy) for copy in used_copies(status)},
+    }
+
+
+def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
+    """What to make of a mirror. Nothing is called mirrored that no sample found in place."""
+    if status.state in ("mirrored", "partial"):
+        return tuple(_judge_built(status))
+    return (_judge_not_built(status),)
+
+
+def _judge_not_built(status: MirrorStatus) -> Verdict:
+    why = f": {status.reason}" if status.reason else ""
+    if status.state == "waiting":
+        text = "nothing is mirrored yet: no engine has computed in this process so far"
+        return Verdict(WARN, text, "generate some tokens, then inspect it again")
+    if status.state == "building":
+        text = "nothing is mirrored yet: replicas are being built"
+        return Verdict(WARN, text, "inspect it again when they are complete")
+    return Verdict(BAD, f"NOT mirrored{why}")
+
+
+def _judge_built(status: MirrorStatus) -> Iterator[Verdict]:
+    misplaced = [copy for copy in used_copies(status) if copy.local_share < _IN_PLACE]
+    yield from (_judge_misplaced(copy) for copy in misplaced)
+    yield _judge_coverage(status, in_place=not misplaced)
+    if status.rehearsal:
+        pretend = counted(status.rehearsal, "pretend node")
+        text = f"this is a rehearsal with {pretend}: it shows that the copies are read, no gain"
+        yield Verdict(WARN, text)
+
+
+def _judge_misplaced(copy: Copy) -> Verdict:
+    if not copy.sampled_pages:
+        why = errno.errorcode.get(copy.sample_errno, "no page was there to be asked")
+        text = f"node {copy.nodes}: where the {copy.role}'s pages lie could not be sampled ({why})"
+        return Verdict(WARN, text, "allow move_pages in the container's seccomp profile")
+    text = (
+        f"node {copy.nodes}: only {percent(copy.local_share)} of {copy.sampled_pages} sampled "
+        f"pages of the {copy.role} lie there"
+    )
+    if copy.role == "primary":
+        return Verdict(BAD, text, "start it with `numamirror run --copy-home -- ...`")
+    return Verdict(BAD, text, f"free memory on node {copy.nodes}, then start it again")
+
+
+def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
+    copies = used_copies(status)
+    covered = (
+        f"{counted(len(copies), 'copy')} of {size(status.mirrored_bytes)}, coverage "
+        f"{percent(status.coverage)}{_locality_phrase(status)}"
+    )
+    if not in_place:
+        return Verdict(WARN, f"{covered}, but not all of it where it belongs")
+    if status.coverage >= _GOOD_COVERAGE:
+        return Verdict(OK, f"mirrored: {covered}")
+    reasons = ", ".join(_uncovered(status)) or "no reason given"
+    level = BAD if status.coverage < _POOR_COVERAGE else WARN
+    return Verdict(level, f"partly mirrored: {covered}; not mirrored: {reasons}")
+
+
+def _locality_phrase(status: MirrorStatus) -> str:
+    if status.locality is None:
+        return ""
+    return f", locality {percent(status.locality)} of {size(status.read_bytes)} read"
+
+
+def _uncovered(status: MirrorStatus) -> Iterator[str]:
+    if status.small_bytes:
+        yield f"{size(status.small_bytes)} in tensors below the minimum size"
+    if status.refused_bytes:
+        why = f" ({status.reason})" if status.reason else ""
+        yield f"{size(status.refused_bytes)} refused{why}"
+
+
+def _copy_table(status: MirrorStatus) -> RenderableType:
+    numbers = ("Bytes", "Sampled pages", "In place", "Read")
+    table = plain_table("Node", "Role", *numbers, right=numbers)
+    for copy in used_copies(status):
+        table.add_row(
+            f"{copy.nodes} (pretend)" if status.rehearsal else copy.nodes,
+            copy.role,
+            size(copy.bytes),
+            str(copy.sampled_pages) if copy.sampled_pages else "none",
+            percent(copy.local_share) if copy.sampled_pages else "unknown",
+            size(_read_from(status, copy)),
+        )
+    return table
+
+
+def _read_from(status: MirrorStatus, copy: Copy) -> int:
+    """Bytes that living threads read from a copy; what ended threads read has no copy."""
+    index = status.copies.index(copy)
+    reads = [reads for reads in status.threads if reads.copy == index]
+    if copy.role == "primary":
+        return sum(thread.home_bytes for thread in reads)
+    return sum(thread.replica_bytes for thread in reads)
+
+
+def _facts(status: MirrorStatus) -> Iterator[str]:
+    yield (
+        f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
+        f"{size(status.gemm_bytes)} that GEMM reads)"
+    )
+    if uncovered := list(_uncovered(status)):
+        yield f"Not covered: {', '.join(uncovered)}"
+    elif status.reason:
+        yield f"Reason: {status.reason}"
+    if status.locality is not None:
+        yield f"Locality: {percent(status.locality)} of {size(status.read_bytes)} read since start"
+    if status.engine:
+        yield f"Engine: {status.engine}"
+
+
+def _copy_json(status: MirrorStatus, copy: Copy) -> dict[str, Any]:
+    return {
+        "role": copy.role,
+        "nodes": copy.nodes,
+        "bytes": copy.bytes,
+        "sampled_pages": copy.sampled_pages,
+        "sampled_local": copy.sampled_local,
+        "read_bytes": _read_from(status, copy),
+    }

@@ -1,0 +1,161 @@
+"""The mirror's table, JSON and verdict say what was checked, and no more."""
+
+from __future__ import annotations
+
+import errno
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
+from numamirror_cli.report.mirror import judge_mirror, mirror_json, render_mirror
+from numamirror_cli.report.text import percent
+from numamirror_cli.report.verdict import render_verdicts
+
+MIB = 1 << 20
+NO_READS = ThreadReads(0, None, 0, 0, 0, 0, 0, 0)
+
+MIRRORED = MirrorStatus(
+    pid=4711,
+    state="mirrored",
+    reason="",
+    engine="/opt/llama/libggml-cpu.so",
+    rehearsal=0,
+    home=1,
+    gemm_tensors=127,
+    gemm_bytes=235 * MIB,
+    mirrored_bytes=235 * MIB,
+    small_bytes=0,
+    refused_bytes=0,
+    arena_bytes=236 * MIB,
+    built_unix_ns=1,
+    copies=(
+        Copy(0, "0", "replica", 235 * MIB, 140_000_000, 2, 512, 512, 0),
+        Copy(1, "1", "primary", 235 * MIB, 0, 0, 512, 512, 0),
+    ),
+    threads=(
+        ThreadReads(11, 0, 600 * MIB, 0, 0, 40, 0, 0),
+        ThreadReads(12, 1, 0, 600 * MIB, 0, 40, 0, 0),
+    ),
+    retired=NO_READS,
+)
+
+
+def printed(renderable: object) -> str:
+    console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def said(status: MirrorStatus) -> str:
+    return printed(render_verdicts(judge_mirror(status)))
+
+
+def with_copy(index: int, **changes: object) -> MirrorStatus:
+    copies = list(MIRRORED.copies)
+    copies[index] = replace(copies[index], **changes)
+    return replace(MIRRORED, copies=tuple(copies))
+
+
+def test_a_whole_mirror_reads_like_this():
+    assert printed(render_mirror(MIRRORED)) == (
+        "Node  Role       Bytes  Sampled pages  In place     Read\n"
+        "0     replica  235 MiB            512     100 %  600 MiB\n"
+        "1     primary  235 MiB            512     100 %  600 MiB\n"
+        "\n"
+        "Coverage: 100 % (235 MiB of 235 MiB that GEMM reads)\n"
+        "Locality: 100 % of 1.2 GiB read since start\n"
+        "Engine: /opt/llama/libggml-cpu.so"
+    )
+    assert said(MIRRORED) == (
+        "ok: mirrored: 2 copies of 235 MiB, coverage 100 %, locality 100 % of 1.2 GiB read"
+    ).replace(" read", "\nread")
+
+
+def test_the_json_has_the_agreed_keys():
+    mirror = mirror_json(MIRRORED)
+    assert mirror["nodes"]["1"] == {
+        "role": "primary",
+        "nodes": "1",
+        "bytes": 235 * MIB,
+        "sampled_pages": 512,
+        "sampled_local": 512,
+        "read_bytes": 600 * MIB,
+    }
+    agreed = {"engine", "gemm_bytes", "mirrored_bytes", "coverage", "locality", "rehearsal"}
+    assert agreed <= set(mirror)
+    assert (mirror["coverage"], mirror["locality"], mirror["rehearsal"]) == (1.0, 1.0, False)
+
+
+def test_a_replica_that_lies_elsewhere_is_never_called_mirrored():
+    status = with_copy(0, sampled_local=205)
+    verdict = said(status)
+    assert "bad: node 0: only 40 % of 512 sampled pages of the replica lie there" in verdict
+    assert "ok" not in verdict
+    assert "mirrored:" not in verdict
+
+
+def test_a_replica_that_could_not_be_sampled_is_never_called_mirrored():
+    verdict = said(with_copy(0, sampled_pages=0, sampled_local=0, sample_errno=errno.EPERM))
+    assert "could not be sampled (EPERM)" in verdict
+    assert "mirrored:" not in verdict
+
+
+def test_a_primary_off_home_is_bad_and_says_what_to_do():
+    verdict = said(with_copy(1, sampled_local=0))
+    assert "bad: node 1: only 0 % of 512 sampled pages of the primary lie there" in verdict
+    assert "--copy-home" in verdict
+
+
+def test_what_is_not_covered_is_said_with_the_reason():
+    status = replace(
+        MIRRORED,
+        state="partial",
+        mirrored_bytes=135 * MIB,
+        small_bytes=10 * MIB,
+        refused_bytes=90 * MIB,
+        reason="node 0 has 100 MiB free, 190 MiB are needed",
+    )
+    assert "Not covered: 10 MiB in tensors below the minimum size, 90 MiB refused (" in printed(
+        render_mirror(status)
+    )
+    assert said(status).startswith("warn: partly mirrored: 2 copies of 135 MiB, coverage 57 %")
+
+
+def test_below_half_coverage_the_verdict_is_bad():
+    status = replace(MIRRORED, state="partial", mirrored_bytes=100 * MIB)
+    assert said(status).startswith("bad: partly mirrored")
+
+
+def test_states_before_and_without_a_mirror_are_told_apart():
+    bare = replace(MIRRORED, copies=(), mirrored_bytes=0, gemm_bytes=0, threads=())
+    assert "no engine has computed" in said(replace(bare, state="waiting"))
+    assert "being built" in said(replace(bare, state="building"))
+    off = said(replace(bare, state="off", reason="seams do not fire in libggml.so"))
+    assert off == "bad: NOT mirrored: seams do not fire in libggml.so"
+    assert said(replace(bare, state="inert", reason="unknown version 9")).startswith("bad: NOT")
+
+
+def test_a_rehearsal_is_labelled_everywhere():
+    status = replace(MIRRORED, rehearsal=2)
+    assert "0 (pretend)" in printed(render_mirror(status))
+    assert "rehearsal with 2 pretend nodes" in said(status)
+    assert mirror_json(status)["rehearsal"] is True
+
+
+def test_reads_that_bypass_the_copies_lower_the_locality():
+    status = replace(MIRRORED, retired=replace(NO_READS, other_bytes=1200 * MIB))
+    assert "locality 50 % of 2.3 GiB read" in said(status).replace("\n", " ")
+
+
+def test_a_hundred_per_cent_is_said_of_all_only():
+    assert [percent(share) for share in (1.0, 0.9999, 0.994, 0.47, 0.004, 1e-9, 0.0)] == [
+        "100 %",
+        "99.9 %",
+        "99.4 %",
+        "47 %",
+        "0.4 %",
+        "<0.1 %",
+        "0 %",
+    ]
