@@ -24,6 +24,7 @@ enum nm_state {
     NM_MIRRORED = 3, /* every GEMM weight of at least the minimum size has its copies */
     NM_PARTIAL = 4,  /* some have not; `reason` says why */
     NM_OFF = 5,      /* an engine computes, but its weights are not mirrored; see `reason` */
+    NM_FREED = 6,    /* the engine freed its last weights; the figures are those from before */
 };
 
 enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2 };
@@ -45,11 +46,11 @@ struct nm_status_copy {
  * by the experts that the op uses. tid 0: unused. */
 struct nm_status_thread {
     uint32_t tid;
-    int32_t copy;           /* index of the copy it read last, -1 none */
-    uint64_t replica_bytes; /* from a replica of its own node */
-    uint64_t home_bytes;    /* from the primary, by a reader of the copy with role PRIMARY */
-    uint64_t other_bytes;   /* from the primary, elsewhere or not mirrored */
-    uint64_t redirected;    /* ops sent to a copy */
+    int32_t copy;            /* index of the copy it read last, -1 none */
+    uint64_t replica_bytes;  /* from a replica of its own node */
+    uint64_t home_bytes;     /* from the primary, by a reader of the copy with role PRIMARY */
+    uint64_t other_bytes;    /* from the primary, elsewhere or not mirrored */
+    uint64_t redirected;     /* ops sent to a copy */
     uint64_t not_redirected; /* MUL_MAT and MUL_MAT_ID on weights that were not */
     uint64_t row_hits;       /* vec_dot calls and per-expert calls sent to a copy */
     uint64_t spare;

@@ -1,0 +1,68 @@
+#include "arena.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "sys.h"
+
+enum { ALIGNMENT = 64 };
+static const size_t HUGE_PAGE = 2u << 20;
+
+static size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+size_t nm_arena_need(size_t bytes, size_t count) {
+    return round_up(bytes + count * 2 * ALIGNMENT + 1, HUGE_PAGE);
+}
+
+/* Huge pages need their alignment in the address as well: map more and give back the ends. */
+static char *map_aligned(size_t bytes) {
+    char *start = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    char *aligned = (char *)round_up((uintptr_t)start, HUGE_PAGE);
+    size_t head = (size_t)(aligned - start);
+    if (head > 0) munmap(start, head);
+    munmap(aligned + bytes, HUGE_PAGE - head);
+    return aligned;
+}
+
+struct nm_arena *nm_arena_new(int copy, size_t bytes) {
+    struct nm_arena *arena = calloc(1, sizeof *arena);
+    if (arena == NULL) return NULL;
+    arena->copy = copy;
+    arena->bytes = bytes;
+    arena->start = map_aligned(bytes);
+    if (arena->start == NULL) {
+        int saved = errno;
+        free(arena);
+        errno = saved;
+        return NULL;
+    }
+    const struct nm_copy *where = &nm_config.copy[copy];
+    if (nm_config.rehearsal == 0)
+        arena->policy_error = nm_mbind(
+            arena->start, bytes, where->node_count > 1 ? NM_MPOL_INTERLEAVE : NM_MPOL_PREFERRED,
+            where->nodes, where->node_count);
+    madvise(arena->start, bytes, MADV_HUGEPAGE);
+    madvise(arena->start, bytes, MADV_DONTDUMP);
+    char name[64];
+    snprintf(name, sizeof name, "numamirror:replica:node%s", where->nodes_text);
+    nm_name_mapping(arena->start, bytes, name);
+    return arena;
+}
+
+void nm_arena_free(struct nm_arena *arena) {
+    munmap(arena->start, arena->bytes);
+    free(arena);
+}
+
+char *nm_arena_take(struct nm_arena *arena, const void *primary, size_t bytes) {
+    size_t offset = round_up(arena->used, ALIGNMENT) + (uintptr_t)primary % ALIGNMENT;
+    if (offset > arena->bytes || bytes > arena->bytes - offset) return NULL;
+    arena->used = offset + bytes;
+    arena->live += bytes;
+    return arena->start + offset;
+}

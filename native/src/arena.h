@@ -1,0 +1,31 @@
+/* Memory for replicas: one anonymous mapping per copy and build, policy set before it is touched.
+ */
+#ifndef NM_ARENA_H
+#define NM_ARENA_H
+
+#include <stddef.h>
+
+#include "config.h"
+
+struct nm_arena {
+    char *start;
+    size_t bytes; /* address space, a multiple of 2 MiB */
+    size_t used;
+    size_t live; /* bytes of weights that still need it; 0: can go */
+    int copy;
+    int policy_error; /* errno of mbind; 0: the policy stands */
+    struct nm_arena *next;
+};
+
+/* Maps room for `bytes` on the copy's nodes; NULL (errno set) when the kernel refuses. */
+struct nm_arena *nm_arena_new(int copy, size_t bytes);
+void nm_arena_free(struct nm_arena *arena);
+
+/* Takes room for a weight, keeping its address modulo 64 (kernels of the engine rely on the
+ * alignment of its own buffers). NULL when it is full. */
+char *nm_arena_take(struct nm_arena *arena, const void *primary, size_t bytes);
+
+/* Address space to ask for so that nm_arena_take succeeds for `count` weights of `bytes` in all. */
+size_t nm_arena_need(size_t bytes, size_t count);
+
+#endif

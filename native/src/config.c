@@ -1,0 +1,139 @@
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(NM_MAX_COPIES <= INT8_MAX, "copy_of_cpu holds a copy's index in an int8_t");
+
+struct nm_config nm_config;
+
+/* Reads a decimal in [0, max] at *text and moves past it. */
+static bool read_number(const char **text, long max, long *value) {
+    if (!isdigit((unsigned char)**text)) return false;
+    char *end;
+    errno = 0;
+    *value = strtol(*text, &end, 10);
+    *text = end;
+    return errno == 0 && *value <= max;
+}
+
+static bool read_whole_number(const char *text, long max, long *value) {
+    return read_number(&text, max, value) && *text == '\0';
+}
+
+/* Reads "0,2-3" up to a character of `stop`, calling `add` with each member. */
+static bool read_list(const char **text, const char *stop, long max,
+                      bool (*add)(struct nm_config *, int, long), struct nm_config *config,
+                      int copy) {
+    while (**text != '\0' && strchr(stop, **text) == NULL) {
+        long low, high;
+        if (!read_number(text, max, &low)) return false;
+        high = low;
+        if (**text == '-') {
+            ++*text;
+            if (!read_number(text, max, &high) || high < low) return false;
+        }
+        for (long member = low; member <= high; ++member)
+            if (!add(config, copy, member)) return false;
+        if (**text == ',') ++*text;
+    }
+    return true;
+}
+
+static bool add_node(struct nm_config *config, int copy, long node) {
+    struct nm_copy *c = &config->copy[copy];
+    if (c->node_count == NM_MAX_NODES_PER_COPY) return false;
+    c->nodes[c->node_count++] = (int)node;
+    if (node == config->home) config->home_copy = copy;
+    return true;
+}
+
+static bool add_cpu(struct nm_config *config, int copy, long cpu) {
+    if (config->copy_of_cpu[cpu] >= 0) return false;
+    config->copy_of_cpu[cpu] = (int8_t)copy;
+    ++config->copy[copy].cpu_count;
+    return true;
+}
+
+static void keep_text(struct nm_copy *copy, const char *start, const char *end) {
+    size_t length = (size_t)(end - start);
+    if (length >= sizeof copy->nodes_text) length = sizeof copy->nodes_text - 1;
+    memcpy(copy->nodes_text, start, length);
+    copy->nodes_text[length] = '\0';
+}
+
+/* "0=0-7;1=8-15" */
+static bool read_copies(struct nm_config *config, const char *text) {
+    while (*text != '\0') {
+        if (config->copies == NM_MAX_COPIES) return false;
+        int copy = config->copies++;
+        const char *start = text;
+        if (!read_list(&text, "=", INT_MAX, add_node, config, copy) || *text != '=') return false;
+        if (config->copy[copy].node_count == 0) return false;
+        keep_text(&config->copy[copy], start, text);
+        ++text;
+        if (!read_list(&text, ";", NM_MAX_CPUS - 1, add_cpu, config, copy)) return false;
+        if (*text == ';') ++text;
+    }
+    return config->copies > 0;
+}
+
+static void rehearse(struct nm_config *config, long copies) {
+    config->rehearsal = (unsigned)copies;
+    config->copies = (int)copies;
+    config->home_copy = 0;
+    for (int copy = 0; copy < config->copies; ++copy) {
+        config->copy[copy].nodes[0] = copy;
+        config->copy[copy].node_count = 1;
+        config->copy[copy].nodes_text[0] = (char)('0' + copy % 10);
+    }
+}
+
+static bool flag(const char *value) { return value != NULL && strcmp(value, "1") == 0; }
+
+static const char *read_all(struct nm_config *config, const char *(*get)(const char *)) {
+    long number;
+    const char *value = get("NUMAMIRROR_HOME_NODE");
+    if (value != NULL && !read_whole_number(value, INT_MAX, &number))
+        return "NUMAMIRROR_HOME_NODE is not a node id";
+    if (value != NULL) config->home = (int)number;
+
+    if ((value = get("NUMAMIRROR_MIN_BYTES")) != NULL) {
+        if (!read_whole_number(value, LONG_MAX, &number))
+            return "NUMAMIRROR_MIN_BYTES is not a number of bytes";
+        config->min_bytes = (size_t)number;
+    }
+    if ((value = get("NUMAMIRROR_REHEARSE")) != NULL) {
+        if (!read_whole_number(value, 8, &number) || number < 1)
+            return "NUMAMIRROR_REHEARSE is not a number from 1 to 8";
+        rehearse(config, number);
+    } else {
+        value = get("NUMAMIRROR_COPIES");
+        if (value == NULL || !read_copies(config, value)) return "NUMAMIRROR_COPIES cannot be read";
+    }
+    if ((value = get("NUMAMIRROR_EVENTS")) != NULL) {
+        if (value[0] != '@' || strlen(value) >= sizeof config->events)
+            return "NUMAMIRROR_EVENTS is not the name of an abstract socket";
+        strcpy(config->events, value + 1);
+    }
+    config->copy_home = flag(get("NUMAMIRROR_COPY_HOME"));
+    config->no_redirect = flag(get("NUMAMIRROR_TEST_NO_REDIRECT"));
+    config->log = flag(get("NUMAMIRROR_LOG"));
+    return NULL;
+}
+
+void nm_config_parse(struct nm_config *config, const char *(*get)(const char *name)) {
+    memset(config, 0, sizeof *config);
+    memset(config->copy_of_cpu, -1, sizeof config->copy_of_cpu);
+    config->home = -1;
+    config->home_copy = -1;
+    config->min_bytes = 1 << 20;
+    const char *abi = get("NUMAMIRROR_ABI");
+    if (abi == NULL) return;
+    config->error = strcmp(abi, "1") != 0 ? "NUMAMIRROR_ABI is not a version that this shim knows"
+                                          : read_all(config, get);
+    config->active = config->error == NULL;
+}

@@ -1,0 +1,44 @@
+/* What the launcher asked for, parsed once from the environment (docs/protocol.md). */
+#ifndef NM_CONFIG_H
+#define NM_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "numamirror_status.h"
+
+#define NM_MAX_CPUS 8192
+#define NM_MAX_NODES_PER_COPY 16
+
+/* One copy of the weights: the memory nodes it lies on and the CPUs that read it. */
+struct nm_copy {
+    int nodes[NM_MAX_NODES_PER_COPY];
+    int node_count;
+    int cpu_count;
+    char nodes_text[24];
+};
+
+struct nm_config {
+    bool active;
+    const char *error; /* why it is not active although the launcher asked; NULL otherwise */
+    int home;
+    int home_copy; /* index of the copy that contains `home`; -1 in none */
+    unsigned rehearsal;
+    bool copy_home;
+    bool no_redirect; /* tests: replicas are built and not read */
+    bool log;
+    size_t min_bytes;
+    int copies;
+    struct nm_copy copy[NM_MAX_COPIES];
+    int8_t copy_of_cpu[NM_MAX_CPUS]; /* -1: reads the primary */
+    char events[108];                /* name of the abstract socket, without the '@' */
+};
+
+/* Parses NUMAMIRROR_* through `get` (getenv, or a table in tests). Never fails: see `error`. */
+void nm_config_parse(struct nm_config *config, const char *(*get)(const char *name));
+
+/* The process's own configuration; inactive until nm_config_parse was called on it. */
+extern struct nm_config nm_config;
+
+#endif

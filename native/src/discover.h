@@ -1,0 +1,21 @@
+/* Finds the weights that a graph's GEMM reads on the CPU. */
+#ifndef NM_DISCOVER_H
+#define NM_DISCOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "candidates.h"
+#include "module.h"
+
+struct nm_finding {
+    struct nm_candidate *dense;   /* src0 of MUL_MAT */
+    struct nm_candidate *experts; /* src0 of MUL_MAT_ID */
+    size_t dense_count, expert_count;
+};
+
+/* Walks the graph; free the result with nm_finding_free. Empty when memory is short. */
+struct nm_finding nm_discover(const struct nm_module *engine, void *graph);
+void nm_finding_free(struct nm_finding *finding);
+
+#endif

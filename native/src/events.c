@@ -1,0 +1,102 @@
+#include "events.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "config.h"
+
+enum { DATAGRAM_BYTES = 4096 };
+
+/* A socket per event: a descriptor kept open could be closed by the engine and its number given
+ * to something else, and events are rare. */
+static void send_datagram(const char *text, size_t bytes, int fd) {
+    int channel = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (channel < 0) return;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t name = strlen(nm_config.events);
+    memcpy(to.sun_path + 1, nm_config.events, name);
+    struct iovec data = {.iov_base = (void *)text, .iov_len = bytes};
+    struct msghdr message = {
+        .msg_name = &to,
+        .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name),
+        .msg_iov = &data,
+        .msg_iovlen = 1,
+    };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    (void)!sendmsg(channel, &message, MSG_NOSIGNAL);
+    close(channel);
+}
+
+static void send_event(int fd, const char *name, const char *format, va_list arguments) {
+    if (nm_config.events[0] == '\0' && !nm_config.log) return;
+    int saved = errno;
+    char text[DATAGRAM_BYTES];
+    int head = snprintf(text, sizeof text, "{\"v\":1,\"pid\":%ld,\"event\":\"%s\"%s",
+                        (long)getpid(), name, format[0] == '\0' ? "" : ",");
+    int tail = vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+    size_t bytes = (size_t)head + (size_t)tail;
+    if (tail >= 0 && bytes < sizeof text - 2) {
+        text[bytes++] = '}';
+        text[bytes] = '\0';
+        if (nm_config.events[0] != '\0') send_datagram(text, bytes, fd);
+        if (nm_config.log) fprintf(stderr, "numamirror: %s\n", text);
+    }
+    errno = saved;
+}
+
+void nm_event(const char *name, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    send_event(-1, name, format, arguments);
+    va_end(arguments);
+}
+
+void nm_event_with_fd(int fd, const char *name, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    send_event(fd, name, format, arguments);
+    va_end(arguments);
+}
+
+void nm_note(const char *level, const char *what, const char *why, const char *remedy) {
+    char text[3][512];
+    nm_event("note", "\"level\":\"%s\",\"what\":\"%s\",\"why\":\"%s\",\"remedy\":\"%s\"", level,
+             nm_json_escape(text[0], sizeof text[0], what),
+             nm_json_escape(text[1], sizeof text[1], why),
+             nm_json_escape(text[2], sizeof text[2], remedy));
+}
+
+const char *nm_json_escape(char *out, unsigned long bytes, const char *text) {
+    size_t used = 0;
+    for (; *text != '\0' && used + 7 < bytes; ++text) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            out[used++] = '\\';
+            out[used++] = (char)c;
+        } else if (c < 0x20) {
+            used += (size_t)snprintf(out + used, bytes - used, "\\u%04x", c);
+        } else {
+            out[used++] = (char)c;
+        }
+    }
+    out[used] = '\0';
+    return out;
+}

@@ -1,0 +1,192 @@
+#include "fill.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "config.h"
+#include "sys.h"
+
+enum { CHUNK = 4 << 20, MAX_THREADS = 16 };
+
+struct work {
+    struct nm_fill *fill;
+    _Atomic size_t next; /* chunk to take */
+    _Atomic size_t done; /* bytes */
+    _Atomic int affinity_error;
+    size_t *first_chunk; /* per piece, the number of its first chunk; count + 1 entries */
+    unsigned running;    /* under `crew.lock` */
+    uint64_t started;
+    pthread_t threads[MAX_THREADS];
+    unsigned thread_count;
+    struct crew *crew;
+};
+
+struct crew {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned running;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static size_t chunks_of(const struct nm_piece *piece) { return (piece->bytes + CHUNK - 1) / CHUNK; }
+
+/* Finds the piece of a chunk by bisection and copies it. */
+static void copy_chunk(struct work *work, size_t chunk) {
+    size_t low = 0, high = work->fill->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (work->first_chunk[middle] <= chunk)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct nm_piece *piece = &work->fill->pieces[low];
+    size_t offset = (chunk - work->first_chunk[low]) * CHUNK;
+    size_t bytes = piece->bytes - offset < CHUNK ? piece->bytes - offset : CHUNK;
+    memcpy(piece->to + offset, piece->from + offset, bytes);
+    atomic_fetch_add_explicit(&work->done, bytes, memory_order_relaxed);
+}
+
+static void copy_all(struct work *work) {
+    size_t total = work->first_chunk[work->fill->count], chunk;
+    while ((chunk = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed)) < total)
+        copy_chunk(work, chunk);
+}
+
+static void *copy_on_node(void *argument) {
+    struct work *work = argument;
+    int error = nm_config.rehearsal != 0
+                    ? 0
+                    : nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, work->fill->copy);
+    if (error != 0) atomic_store(&work->affinity_error, error);
+    copy_all(work);
+    struct crew *crew = work->crew;
+    pthread_mutex_lock(&crew->lock);
+    if (--work->running == 0) work->fill->ns = now_ns() - work->started;
+    --crew->running;
+    pthread_cond_signal(&crew->changed);
+    pthread_mutex_unlock(&crew->lock);
+    return NULL;
+}
+
+static unsigned threads_for(const struct nm_fill *fill) {
+    size_t cpus = nm_config.rehearsal != 0 ? 2 : (size_t)nm_config.copy[fill->copy].cpu_count;
+    size_t useful = fill->bytes / CHUNK + 1;
+    if (cpus > useful) cpus = useful;
+    return cpus < 1 ? 1 : cpus > MAX_THREADS ? MAX_THREADS : (unsigned)cpus;
+}
+
+static void count_chunks(struct work *work) {
+    size_t chunk = 0;
+    for (size_t i = 0; i < work->fill->count; ++i) {
+        work->first_chunk[i] = chunk;
+        chunk += chunks_of(&work->fill->pieces[i]);
+    }
+    work->first_chunk[work->fill->count] = chunk;
+}
+
+static void start(struct work *work, struct crew *crew) {
+    work->crew = crew;
+    work->started = now_ns();
+    unsigned wanted = threads_for(work->fill);
+    for (unsigned i = 0; i < wanted; ++i) {
+        pthread_mutex_lock(&crew->lock);
+        ++work->running;
+        ++crew->running;
+        pthread_mutex_unlock(&crew->lock);
+        if (pthread_create(&work->threads[work->thread_count], NULL, copy_on_node, work) == 0) {
+            ++work->thread_count;
+            continue;
+        }
+        pthread_mutex_lock(&crew->lock);
+        --work->running;
+        --crew->running;
+        pthread_mutex_unlock(&crew->lock);
+        break;
+    }
+    work->fill->threads = work->thread_count;
+}
+
+static void report(struct work *works, size_t count, void (*progress)(size_t, size_t)) {
+    for (size_t i = 0; i < count; ++i)
+        progress(i, atomic_load_explicit(&works[i].done, memory_order_relaxed));
+}
+
+static void wait_for(struct crew *crew, struct work *works, size_t count,
+                     void (*progress)(size_t, size_t)) {
+    pthread_mutex_lock(&crew->lock);
+    while (crew->running > 0) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += 100000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&crew->changed, &crew->lock, &until) == 0) continue;
+        pthread_mutex_unlock(&crew->lock);
+        report(works, count, progress);
+        pthread_mutex_lock(&crew->lock);
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static void finish(struct work *work) {
+    for (unsigned i = 0; i < work->thread_count; ++i) pthread_join(work->threads[i], NULL);
+    if (work->thread_count == 0) { /* no thread could be had: copy here */
+        copy_all(work);
+        work->fill->ns = now_ns() - work->started;
+    }
+    work->fill->affinity_error = atomic_load(&work->affinity_error);
+    free(work->first_chunk);
+}
+
+/* Without memory for the bookkeeping: piece by piece, here and now. */
+static void fill_plainly(struct nm_fill *fills, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        for (size_t k = 0; k < fills[i].count; ++k)
+            memcpy(fills[i].pieces[k].to, fills[i].pieces[k].from, fills[i].pieces[k].bytes);
+}
+
+void nm_fill_run(struct nm_fill *fills, size_t count, void (*progress)(size_t, size_t)) {
+    struct work *works = calloc(count, sizeof *works);
+    bool ready = works != NULL;
+    for (size_t i = 0; ready && i < count; ++i) {
+        works[i].fill = &fills[i];
+        works[i].first_chunk = calloc(fills[i].count + 1, sizeof(size_t));
+        ready = works[i].first_chunk != NULL;
+    }
+    if (!ready) {
+        for (size_t i = 0; works != NULL && i < count; ++i) free(works[i].first_chunk);
+        free(works);
+        fill_plainly(fills, count);
+        return;
+    }
+    struct crew crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&crew.changed, &clock);
+    pthread_condattr_destroy(&clock);
+
+    sigset_t all, before; /* the engine's signals stay with the engine's threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (size_t i = 0; i < count; ++i) {
+        count_chunks(&works[i]);
+        start(&works[i], &crew);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    wait_for(&crew, works, count, progress);
+    for (size_t i = 0; i < count; ++i) finish(&works[i]);
+    pthread_cond_destroy(&crew.changed);
+    pthread_mutex_destroy(&crew.lock);
+    free(works);
+}

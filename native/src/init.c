@@ -1,0 +1,59 @@
+/* Loading, forking, and what tests may ask. Without NUMAMIRROR_ABI the shim only passes on. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "config.h"
+#include "events.h"
+#include "reader.h"
+#include "registry.h"
+#include "seam.h"
+#include "status.h"
+
+static const char *from_environment(const char *name) { return getenv(name); }
+
+__attribute__((constructor)) static void load(void) {
+    nm_config_parse(&nm_config, from_environment);
+    nm_reader_init();
+    if (nm_config.active) nm_thread_init();
+}
+
+static void before_fork(void) { pthread_mutex_lock(&nm_registry.lock); }
+static void in_parent(void) { pthread_mutex_unlock(&nm_registry.lock); }
+
+/* The child may go on computing from its copies of the replicas, but not under its parent's
+ * name: it counts for nobody and sends nothing. */
+static void in_child(void) {
+    nm_config.events[0] = '\0';
+    nm_config.log = false;
+    nm_status_leave();
+    nm_thread_leave();
+    pthread_mutex_unlock(&nm_registry.lock);
+}
+
+static void open_once(void) {
+    pthread_atfork(before_fork, in_parent, in_child);
+    nm_status_open();
+}
+
+void nm_engine_seen(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (nm_config.active) pthread_once(&once, open_once);
+}
+
+/* For tests: visits the primary's ranges that have replicas. Returns their number. */
+NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *start, size_t bytes),
+                                      void *context);
+
+NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *start, size_t bytes),
+                                      void *context) {
+    pthread_mutex_lock(&nm_registry.lock);
+    const struct nm_table *table = atomic_load(&nm_table);
+    int count = 0;
+    for (size_t i = 0; table != NULL && i < table->count; ++i) {
+        if (table->weights[i].state != NM_WEIGHT_MIRRORED) continue;
+        visit(context, (const void *)table->weights[i].start, table->weights[i].bytes);
+        ++count;
+    }
+    pthread_mutex_unlock(&nm_registry.lock);
+    return count;
+}

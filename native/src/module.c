@@ -1,0 +1,128 @@
+#include "module.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_MODULES = 64 };
+
+static struct nm_module modules[MAX_MODULES];
+static _Atomic int module_count;
+static pthread_mutex_t binding = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct {
+    const char *name;
+    bool required;
+} symbols[NM_SYMBOLS] = {
+#define REQUIRED true
+#define OPTIONAL false
+#define X(name, need) [NM_SYM_##name] = {#name, need},
+    NM_SEAMS(X) NM_ROW_SEAMS(X) NM_API(X)
+#undef X
+#define X(name, need) [NM_SYM_vec_dot_##name] = {"ggml_vec_dot_" #name, need},
+        NM_VEC_DOTS(X)
+#undef X
+};
+
+const char *nm_symbol_name(enum nm_symbol symbol) { return symbols[symbol].name; }
+
+static struct nm_module *bound_module_at(const void *address) {
+    int count = atomic_load_explicit(&module_count, memory_order_acquire);
+    for (int i = 0; i < count; ++i)
+        if (nm_module_contains(&modules[i], address)) return &modules[i];
+    return NULL;
+}
+
+struct extent_query {
+    uintptr_t address, low, high;
+};
+
+static int find_extent(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    struct extent_query *query = context;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD) continue;
+        uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+        if (start < low) low = start;
+        if (end > high) high = end;
+    }
+    if (query->address < low || query->address >= high) return 0;
+    query->low = low;
+    query->high = high;
+    return 1;
+}
+
+static uintptr_t own_base(void) {
+    Dl_info self;
+    return dladdr((void *)own_base, &self) != 0 ? (uintptr_t)self.dli_fbase : 0;
+}
+
+static bool is_ours(void *function) {
+    Dl_info info;
+    return dladdr(function, &info) != 0 && (uintptr_t)info.dli_fbase == own_base();
+}
+
+/* dlsym in the module and its dependencies, in which we do not stand; for the main program the
+ * search begins with the global scope, in which we do: then the next one after us. */
+static void *find_real(void *handle, const char *name) {
+    void *found = handle == NULL ? NULL : dlsym(handle, name);
+    if (found == NULL || is_ours(found)) found = dlsym(RTLD_NEXT, name);
+    return found;
+}
+
+/* RTLD_NODELETE: a module whose code leads here must not be unmapped and its address range given
+ * to another while we hold its functions. */
+static void *handle_of(const void *address, char *path, size_t bytes) {
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return NULL;
+    bool main_program = map->l_name == NULL || map->l_name[0] == '\0';
+    snprintf(path, bytes, "%s", main_program ? info.dli_fname : map->l_name);
+    return dlopen(main_program ? NULL : map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static bool bind(struct nm_module *module, const void *address) {
+    struct extent_query query = {.address = (uintptr_t)address};
+    if (dl_iterate_phdr(find_extent, &query) == 0) return false;
+    module->low = query.low;
+    module->span = query.high - query.low;
+    void *handle = handle_of(address, module->path, sizeof module->path);
+    for (int i = 0; i < NM_SYMBOLS; ++i) module->real[i] = find_real(handle, symbols[i].name);
+    if (handle != NULL) dlclose(handle);
+    return true;
+}
+
+/* For callers in no known object (generated code) and beyond MAX_MODULES. */
+static struct nm_module *stranger(void) {
+    static struct nm_module module;
+    for (int i = 0; i < NM_SYMBOLS; ++i) module.real[i] = find_real(NULL, symbols[i].name);
+    return &module;
+}
+
+struct nm_module *nm_module_at(const void *address) {
+    struct nm_module *module = bound_module_at(address);
+    if (module != NULL) return module;
+    int saved = errno;
+    pthread_mutex_lock(&binding);
+    module = bound_module_at(address);
+    int count = atomic_load_explicit(&module_count, memory_order_relaxed);
+    if (module == NULL && count < MAX_MODULES && bind(&modules[count], address)) {
+        module = &modules[count];
+        atomic_store_explicit(&module_count, count + 1, memory_order_release);
+    }
+    if (module == NULL) module = stranger();
+    pthread_mutex_unlock(&binding);
+    errno = saved;
+    return module;
+}
+
+const char *nm_module_lacks(const struct nm_module *module) {
+    for (int i = 0; i < NM_SYMBOLS; ++i)
+        if (symbols[i].required && module->real[i] == NULL) return symbols[i].name;
+    return NULL;
+}

@@ -1,0 +1,53 @@
+/*
+ * A shared object that calls seams, and the real functions that *it* would have called: engines
+ * are dlopen'ed RTLD_LOCAL and several can be loaded at once, so RTLD_NEXT alone finds nothing or
+ * the wrong one. A module is found by the seam's return address, bound once, and stays mapped.
+ */
+#ifndef NM_MODULE_H
+#define NM_MODULE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "symbols.def"
+
+enum nm_symbol {
+#define X(name, need) NM_SYM_##name,
+    NM_SEAMS(X) NM_ROW_SEAMS(X) NM_API(X)
+#undef X
+#define X(name, need) NM_SYM_vec_dot_##name,
+        NM_VEC_DOTS(X)
+#undef X
+            NM_SYMBOLS
+};
+
+enum nm_engine_state { NM_ENGINE_NEW, NM_ENGINE_READY, NM_ENGINE_UNREADABLE };
+
+struct nm_module {
+    uintptr_t low;
+    uintptr_t span; /* low + span: end of its last segment */
+    void *real[NM_SYMBOLS];
+    struct nm_layout layout;
+    _Atomic int state;         /* enum nm_engine_state, of a module that computes graphs */
+    _Atomic bool seams_proven; /* its ops on weights were seen passing */
+    _Atomic bool rows_proven;  /* so were the rows, or the whole, of a MUL_MAT_ID */
+    bool announced;
+    char path[256];
+};
+
+/* The module that contains the address, bound when it is new; for an address in no object, a
+ * stand-in that leads to the process's global symbols. Slow: linear over the modules bound. */
+struct nm_module *nm_module_at(const void *address);
+
+static inline bool nm_module_contains(const struct nm_module *module, const void *address) {
+    return (uintptr_t)address - module->low < module->span;
+}
+
+/* A name of the first REQUIRED symbol that the module lacks, or NULL. */
+const char *nm_module_lacks(const struct nm_module *module);
+
+const char *nm_symbol_name(enum nm_symbol symbol);
+
+#endif

@@ -1,0 +1,76 @@
+#include "redirect.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "reader.h"
+#include "registry.h"
+
+/* Bytes of the weight that the op reads: all, or the slabs of the experts it names (each at most
+ * once; with many tokens the same expert can be named often, so that this is an upper bound). */
+static size_t bytes_read(const struct nm_layout *l, const void *op, const void *weight,
+                         bool by_expert) {
+    size_t bytes = nm_tensor_span(l, weight);
+    const void *ids = by_expert ? nm_src(l, op, 2) : NULL;
+    if (ids == NULL) return bytes;
+    int64_t experts = nm_ne(l, weight, 2), named = nm_ne(l, ids, 0) * nm_ne(l, ids, 1);
+    return experts > 0 && named < experts ? bytes / (size_t)experts * (size_t)named : bytes;
+}
+
+static void count(struct nm_status_thread *counts, const struct nm_weight *weight, ptrdiff_t delta,
+                  int copy, size_t bytes) {
+    counts->copy = copy;
+    if (delta != 0) {
+        counts->replica_bytes += bytes;
+        ++counts->redirected;
+    } else if (copy >= 0 && copy == nm_config.home_copy && weight->state == NM_WEIGHT_MIRRORED) {
+        counts->home_bytes += bytes;
+        ++counts->redirected;
+    } else {
+        counts->other_bytes += bytes;
+        ++counts->not_redirected;
+    }
+}
+
+struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
+                           bool by_expert, int threads) {
+    struct nm_choice none = {NULL, 0};
+    const struct nm_layout *l = &engine->layout;
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    const void *weight = nm_src(l, op, 0);
+    if (table == NULL || weight == NULL) return none;
+    uintptr_t address = (uintptr_t)nm_data(l, weight);
+    const struct nm_weight *known = nm_table_find(table, address);
+    if (known == NULL || address + nm_tensor_span(l, weight) > known->start + known->bytes) {
+        if (nm_table_in_buffer(table, address))
+            atomic_store_explicit(&nm_news, true, memory_order_relaxed);
+        return none;
+    }
+    int copy = nm_config.no_redirect ? -1 : nm_reader_copy();
+    bool usable = copy >= 0 && !atomic_load_explicit(&known->dead, memory_order_relaxed);
+    ptrdiff_t delta = usable ? known->delta[copy] : 0;
+    struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();
+    size_t bytes = bytes_read(l, op, weight, by_expert);
+    count(counts, known, delta, usable ? copy : -1, bytes / (size_t)(threads > 0 ? threads : 1));
+    return (struct nm_choice){known, delta};
+}
+
+void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *l, const void *op,
+                    ptrdiff_t delta) {
+    const char *weight = nm_src(l, op, 0);
+    memcpy(shadow->op, op, l->tensor_bytes);
+    memcpy(shadow->weight, weight, l->tensor_bytes);
+    char *moved = (char *)nm_data(l, weight) + delta;
+    char *shadow_weight = shadow->weight;
+    memcpy(shadow->weight + l->data, &moved, sizeof moved);
+    memcpy(shadow->op + l->src0, &shadow_weight, sizeof shadow_weight);
+}
+
+void nm_dst_written(const struct nm_layout *l, const void *op) {
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    if (table == NULL) return;
+    int code = nm_op(l, op);
+    struct nm_weight *weight = nm_table_find(table, (uintptr_t)nm_data(l, op));
+    if (weight == NULL || (code >= 0 && code < NM_OPS_MAX && l->moves_no_bytes[code])) return;
+    if (!atomic_exchange(&weight->dead, true)) atomic_store(&nm_news, true);
+}

@@ -1,0 +1,36 @@
+/* The hot path: from an op on a weight to the copy that this thread should read. */
+#ifndef NM_REDIRECT_H
+#define NM_REDIRECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "table.h"
+#include "thread.h"
+
+/* An op and its weight tensor, copied so that the copy's data pointer can differ. The engine's
+ * own structs are never written. */
+struct nm_shadow {
+    _Alignas(16) char op[NM_TENSOR_MAX];
+    _Alignas(16) char weight[NM_TENSOR_MAX];
+};
+
+/* What this thread should do with an op on a weight. */
+struct nm_choice {
+    const struct nm_weight *known; /* NULL: src0 is no weight that the table knows */
+    ptrdiff_t delta;               /* 0: read the primary */
+};
+
+/* Chooses, and counts the bytes; `threads` of the op. No lock, no allocation, no syscall (but
+ * for a thread's first op). */
+struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
+                           bool by_expert, int threads);
+
+/* Fills the shadow with the op, whose weight then lies `delta` bytes further on. */
+void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *layout, const void *op,
+                    ptrdiff_t delta);
+
+/* An op is about to write its dst: if that lies in a weight, its replicas are out of use. */
+void nm_dst_written(const struct nm_layout *layout, const void *op);
+
+#endif

@@ -1,0 +1,56 @@
+#include "sample.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "sys.h"
+
+enum { PAGE = 4096 };
+
+/* The address `offset` bytes into the ranges laid end to end; *index and *before move forward. */
+static const char *address_at(const struct nm_range *ranges, size_t count, size_t offset,
+                              size_t *index, size_t *before) {
+    while (*index + 1 < count && offset >= *before + ranges[*index].bytes)
+        *before += ranges[(*index)++].bytes;
+    return ranges[*index].start + (offset - *before);
+}
+
+static unsigned choose_pages(const struct nm_range *ranges, size_t count, void **pages) {
+    size_t total = 0, index = 0, before = 0;
+    for (size_t i = 0; i < count; ++i) total += ranges[i].bytes;
+    size_t wanted = total / PAGE;
+    if (wanted > NM_SAMPLE_PAGES) wanted = NM_SAMPLE_PAGES;
+    if (wanted == 0) wanted = total > 0;
+    for (size_t i = 0; i < wanted; ++i) {
+        size_t offset = total / wanted * i + total / wanted / 2;
+        const char *address = address_at(ranges, count, offset, &index, &before);
+        (void)*(volatile const char *)address;
+        pages[i] = (void *)((uintptr_t)address / PAGE * PAGE);
+    }
+    return (unsigned)wanted;
+}
+
+static bool is_one_of(int node, const int *nodes, int node_count) {
+    if (nm_config.rehearsal != 0) return true;
+    for (int i = 0; i < node_count; ++i)
+        if (nodes[i] == node) return true;
+    return false;
+}
+
+struct nm_sample nm_sample_ranges(const struct nm_range *ranges, size_t count, const int *nodes,
+                                  int node_count) {
+    struct nm_sample sample = {0};
+    void *pages[NM_SAMPLE_PAGES];
+    int status[NM_SAMPLE_PAGES];
+    if (count == 0) return sample;
+    unsigned chosen = choose_pages(ranges, count, pages);
+    sample.error = nm_move_pages(chosen, pages, NULL, status);
+    if (sample.error != 0) return sample;
+    for (unsigned i = 0; i < chosen; ++i) {
+        if (status[i] < 0) continue;
+        ++sample.pages;
+        sample.local += is_one_of(status[i], nodes, node_count);
+    }
+    return sample;
+}

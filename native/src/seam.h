@@ -1,0 +1,22 @@
+/* For the interposed functions: their visibility, and whose call it is. */
+#ifndef NM_SEAM_H
+#define NM_SEAM_H
+
+#include "module.h"
+#include "thread.h"
+
+#define NM_EXPORT __attribute__((visibility("default")))
+
+#define NM_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
+
+/* The module that called, from the thread's memory where that fits. */
+static inline struct nm_module *nm_caller_module(const void *caller) {
+    struct nm_module *engine = nm_thread.engine;
+    if (engine != NULL && nm_module_contains(engine, caller)) return engine;
+    return nm_module_at(caller);
+}
+
+/* First sign of an engine in this process: opens the status page, once. */
+void nm_engine_seen(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* The seams through which the shim learns of the engine's weights: made, written, freed. */
+#include <stdint.h>
+
+#include "config.h"
+#include "registry.h"
+#include "seam.h"
+
+enum { USAGE_WEIGHTS = 1, DEVICE_CPU = 0 }; /* ggml-backend.h */
+
+/* Memory that CPU kernels read: plain, mapped, repacked and AMX buffers all belong to the CPU
+ * device; a GPU's base address is not even an address. */
+static bool on_cpu(const struct nm_module *m, const void *type) {
+    const void *(*device_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_get_device];
+    int (*type_of)(const void *) = m->real[NM_SYM_ggml_backend_dev_type];
+    bool (*is_host)(const void *) = m->real[NM_SYM_ggml_backend_buft_is_host];
+    const void *device = device_of != NULL ? device_of(type) : NULL;
+    if (device != NULL && type_of != NULL) return type_of(device) == DEVICE_CPU;
+    return is_host != NULL && is_host(type);
+}
+
+static void learn(const struct nm_module *m, const void *buffer) {
+    const void *(*base_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_base];
+    size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
+    const void *(*type_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_type];
+    bool (*is_host)(const void *) = m->real[NM_SYM_ggml_backend_buft_is_host];
+    if (base_of == NULL || size_of == NULL || type_of == NULL) return;
+    size_t bytes = size_of(buffer);
+    if (bytes == 0) return; /* asking an empty one for its base can end the engine */
+    const void *type = type_of(buffer);
+    if (!on_cpu(m, type)) return;
+    nm_engine_seen();
+    nm_registry_add_buffer(buffer, base_of(buffer), bytes, is_host != NULL && is_host(type));
+}
+
+NM_EXPORT void ggml_backend_buffer_set_usage(void *buffer, int usage) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, int) = m->real[NM_SYM_ggml_backend_buffer_set_usage];
+    if (real != NULL) real(buffer, usage);
+    if (nm_config.active && usage == USAGE_WEIGHTS && buffer != NULL) learn(m, buffer);
+}
+
+NM_EXPORT void ggml_backend_buffer_free(void *buffer) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *) = m->real[NM_SYM_ggml_backend_buffer_free];
+    if (nm_config.active && buffer != NULL) nm_registry_drop_buffer(buffer);
+    if (real != NULL) real(buffer);
+}
+
+/* Counted as a reader of the table, so that it is not freed under the look. */
+static void refresh(const void *start, size_t bytes) {
+    nm_registry_enter();
+    const struct nm_table *table = atomic_load(&nm_table);
+    if (table != NULL) {
+        size_t first = nm_table_first_after(table, (uintptr_t)start);
+        if (first < table->count && table->weights[first].start < (uintptr_t)start + bytes)
+            nm_registry_refresh(start, bytes);
+    }
+    nm_registry_leave();
+}
+
+NM_EXPORT void ggml_backend_buffer_clear(void *buffer, uint8_t value) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, uint8_t) = m->real[NM_SYM_ggml_backend_buffer_clear];
+    if (real != NULL) real(buffer, value);
+    if (!nm_config.active || atomic_load(&nm_table) == NULL) return;
+    const void *(*base_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_base];
+    size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
+    if (base_of != NULL && size_of != NULL && size_of(buffer) > 0)
+        refresh(base_of(buffer), size_of(buffer));
+}
+
+static void refresh_tensor(struct nm_module *m, const void *tensor, size_t offset, size_t bytes) {
+    if (!nm_config.active || atomic_load(&nm_table) == NULL) return;
+    const char *(*data_of)(const void *) = m->real[NM_SYM_ggml_get_data];
+    if (data_of != NULL) refresh(data_of(tensor) + offset, bytes);
+}
+
+NM_EXPORT void ggml_backend_tensor_set(void *tensor, const void *data, size_t offset,
+                                       size_t bytes) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, const void *, size_t, size_t) = m->real[NM_SYM_ggml_backend_tensor_set];
+    if (real != NULL) real(tensor, data, offset, bytes);
+    refresh_tensor(m, tensor, offset, bytes);
+}
+
+NM_EXPORT void ggml_backend_tensor_set_async(void *backend, void *tensor, const void *data,
+                                             size_t offset, size_t bytes) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, void *, const void *, size_t, size_t) =
+        m->real[NM_SYM_ggml_backend_tensor_set_async];
+    if (real != NULL) real(backend, tensor, data, offset, bytes);
+    refresh_tensor(m, tensor, offset, bytes);
+}

@@ -1,0 +1,199 @@
+/* The seams of computing: a graph begins, and each thread takes up each op. */
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "config.h"
+#include "discover.h"
+#include "events.h"
+#include "redirect.h"
+#include "registry.h"
+#include "seam.h"
+#include "status.h"
+
+/* struct ggml_compute_params of ggml-cpu begins so in every version. */
+struct compute_params {
+    int ith, nth;
+};
+
+/* ---- the engine, at its first graph ---- */
+
+static void say_unreadable(const struct nm_module *engine, const char *what) {
+    char text[640], why[160];
+    snprintf(text, sizeof text, "%.400s: this engine cannot be mirrored", engine->path);
+    snprintf(why, sizeof why, "the shim could not find %s in it", what);
+    nm_note("warn", text, why, "report the engine's version; it runs without replicas");
+    char reason[256];
+    snprintf(reason, sizeof reason, "could not find %s in the engine's library", what);
+    nm_status_set(NM_OFF, reason);
+}
+
+static bool readable(struct nm_module *engine) {
+    int state = atomic_load_explicit(&engine->state, memory_order_acquire);
+    if (state != NM_ENGINE_NEW) return state == NM_ENGINE_READY;
+    nm_engine_seen();
+    pthread_mutex_lock(&nm_registry.lock);
+    state = atomic_load(&engine->state);
+    if (state == NM_ENGINE_NEW) {
+        struct nm_layout layout = {0};
+        const char *failed = nm_module_lacks(engine);
+        if (failed == NULL) failed = nm_layout_measure(&layout, engine);
+        engine->layout = layout;
+        state = failed == NULL ? NM_ENGINE_READY : NM_ENGINE_UNREADABLE;
+        if (failed != NULL) say_unreadable(engine, failed);
+        atomic_store_explicit(&engine->state, state, memory_order_release);
+    }
+    pthread_mutex_unlock(&nm_registry.lock);
+    return state == NM_ENGINE_READY;
+}
+
+static void announce(struct nm_module *engine) {
+    if (engine->announced) return;
+    engine->announced = true;
+    nm_status_begin();
+    snprintf(nm_status->engine, sizeof nm_status->engine, "%s", engine->path);
+    nm_status_end();
+    char path[600];
+    nm_event("engine", "\"library\":\"%s\",\"tensor_bytes\":%zu",
+             nm_json_escape(path, sizeof path, engine->path), engine->layout.tensor_bytes);
+}
+
+/* ---- weights that a graph brings ---- */
+
+#define NO_SEAM                                                                             \
+    "the engine's ops do not pass the functions that the shim interposes (built with LTO, " \
+    "-Bsymbolic or hidden symbols)"
+
+static void build_found(struct nm_module *engine, struct nm_finding *finding) {
+    bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
+    announce(engine);
+    if (!dense)
+        nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
+    if (finding->dense_count > 0)
+        nm_build(finding->dense, finding->dense_count, dense, dense ? "" : NO_SEAM);
+    if (finding->expert_count > 0)
+        nm_build(finding->experts, finding->expert_count, rows,
+                 rows ? "" : "the engine reads its experts past the shim: dense weights only");
+}
+
+static bool all_proven(const struct nm_module *engine, const struct nm_finding *finding) {
+    return atomic_load(&engine->seams_proven) &&
+           (finding->expert_count == 0 || atomic_load(&engine->rows_proven));
+}
+
+/* ---- the seams ---- */
+
+/* A MUL_MAT_ID has ended in this thread; if rows of it came by, the row seams are real. */
+static void close_range(struct nm_thread *thread) {
+    if (thread->range_hits > 0) {
+        atomic_store_explicit(&thread->engine->rows_proven, true, memory_order_relaxed);
+        if (thread->range_delta != 0) nm_thread_counts()->row_hits += thread->range_hits;
+    }
+    thread->range_bytes = thread->range_hits = 0;
+    thread->range_delta = 0;
+}
+
+static int compute(struct nm_module *engine, int (*real)(void *, void *), void *graph, void *plan) {
+    struct nm_thread *thread = &nm_thread;
+    struct nm_module *before = thread->engine;
+    thread->engine = engine;
+    int status = real(graph, plan);
+    if (thread->range_bytes > 0) close_range(thread);
+    thread->engine = before;
+    return status;
+}
+
+/* Weights are built before the graph that brings them. In an engine whose seams have not been seen
+ * to work, the graph is computed first, from the primaries, and shows it. */
+static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void *), void *graph,
+                              void *plan) {
+    struct nm_finding finding = {0};
+    if (atomic_exchange(&nm_news, false)) finding = nm_discover(engine, graph);
+    bool any = finding.dense_count + finding.expert_count > 0;
+    bool later = any && !all_proven(engine, &finding);
+    if (any && !later) build_found(engine, &finding);
+    int status = compute(engine, real, graph, plan);
+    if (later) build_found(engine, &finding);
+    nm_finding_free(&finding);
+    return status;
+}
+
+NM_EXPORT int ggml_graph_compute(void *graph, void *plan) {
+    struct nm_module *caller = nm_caller_module(NM_CALLER());
+    int (*real)(void *, void *) = (int (*)(void *, void *))caller->real[NM_SYM_ggml_graph_compute];
+    if (real == NULL) return -1; /* GGML_STATUS_FAILED */
+    /* Ops are called from the library that defines the real function, whoever called us. */
+    struct nm_module *engine = nm_module_at((const void *)real);
+    if (!nm_config.active || !readable(engine)) return real(graph, plan);
+    nm_registry_enter();
+    int status = compute_and_mirror(engine, real, graph, plan);
+    nm_registry_leave();
+    return status;
+}
+
+/* Until it is known that ops on weights pass here: is this one? Takes the lock, a few times. */
+static void look_for_proof(struct nm_module *engine, const void *op) {
+    const void *weight = nm_src(&engine->layout, op, 0);
+    if (weight == NULL) return;
+    pthread_mutex_lock(&nm_registry.lock);
+    if (nm_registry_buffer_at((uintptr_t)nm_data(&engine->layout, weight)) != NULL)
+        atomic_store(&engine->seams_proven, true);
+    pthread_mutex_unlock(&nm_registry.lock);
+}
+
+typedef bool extra_compute(void *params, void *op);
+
+static bool mul_mat(struct nm_module *engine, extra_compute *real, void *params, void *op,
+                    ptrdiff_t delta) {
+    if (delta == 0) return real(params, op);
+    void (*plain)(void *, void *) = engine->real[NM_SYM_ggml_compute_forward_mul_mat];
+    struct nm_shadow shadow;
+    nm_shadow_fill(&shadow, &engine->layout, op, delta);
+    if (!real(params, shadow.op)) plain(params, shadow.op);
+    return true;
+}
+
+/* The engine's own MUL_MAT_ID is static; when it follows, its rows pass the row seams, which find
+ * the range here. */
+static bool mul_mat_id(struct nm_module *engine, extra_compute *real, void *params, void *op,
+                       ptrdiff_t delta) {
+    struct nm_thread *thread = &nm_thread;
+    const void *weight = nm_src(&engine->layout, op, 0);
+    bool done;
+    if (delta == 0) {
+        done = real(params, op);
+    } else {
+        struct nm_shadow shadow;
+        nm_shadow_fill(&shadow, &engine->layout, op, delta);
+        done = real(params, shadow.op);
+    }
+    if (done) {
+        atomic_store_explicit(&engine->rows_proven, true, memory_order_relaxed);
+        return true;
+    }
+    thread->range_start = (uintptr_t)nm_data(&engine->layout, weight);
+    thread->range_bytes = nm_tensor_span(&engine->layout, weight);
+    thread->range_delta = delta;
+    return false;
+}
+
+NM_EXPORT bool ggml_cpu_extra_compute_forward(void *params, void *op) {
+    struct nm_thread *thread = &nm_thread;
+    struct nm_module *engine = nm_caller_module(NM_CALLER());
+    extra_compute *real = (extra_compute *)engine->real[NM_SYM_ggml_cpu_extra_compute_forward];
+    if (real == NULL) return false;
+    if (atomic_load_explicit(&engine->state, memory_order_acquire) != NM_ENGINE_READY)
+        return real(params, op);
+    if (thread->range_bytes > 0) close_range(thread);
+    thread->engine = engine;
+    int code = nm_op(&engine->layout, op);
+    bool by_expert = code == engine->layout.mul_mat_id;
+    nm_dst_written(&engine->layout, op);
+    if (!by_expert && code != engine->layout.mul_mat) return real(params, op);
+    if (!atomic_load_explicit(&engine->seams_proven, memory_order_relaxed))
+        look_for_proof(engine, op);
+    int threads = ((const struct compute_params *)params)->nth;
+    struct nm_choice choice = nm_choose(thread, engine, op, by_expert, threads);
+    return by_expert ? mul_mat_id(engine, real, params, op, choice.delta)
+                     : mul_mat(engine, real, params, op, choice.delta);
+}

@@ -1,0 +1,72 @@
+#include "status.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "events.h"
+#include "sys.h"
+
+static struct nm_status private_page;
+struct nm_status *nm_status = &private_page;
+
+static struct nm_status *map_page(int fd) {
+    if (fd < 0 || ftruncate(fd, sizeof(struct nm_status)) != 0) return NULL;
+    void *page = mmap(NULL, sizeof(struct nm_status), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+static void fill_constant_part(struct nm_status *page) {
+    memcpy(page->magic, NM_STATUS_MAGIC, sizeof page->magic);
+    page->version = NM_STATUS_VERSION;
+    page->bytes = sizeof *page;
+    page->pid = (uint32_t)getpid();
+    page->rehearsal = nm_config.rehearsal;
+    page->home = nm_config.home;
+    page->copies = (uint32_t)nm_config.copies;
+    for (int i = 0; i < nm_config.copies; ++i) {
+        page->copy[i].node = nm_config.copy[i].nodes[0];
+        memcpy(page->copy[i].nodes, nm_config.copy[i].nodes_text, sizeof page->copy[i].nodes);
+    }
+}
+
+void nm_status_open(void) {
+    int fd = nm_memfd(NM_STATUS_NAME);
+    struct nm_status *page = map_page(fd);
+    if (page == NULL) {
+        char why[64];
+        snprintf(why, sizeof why, "memfd_create: %s", strerror(fd < 0 ? -fd : errno));
+        nm_note("warn", "no status page: inspect will not see the mirror", why, "");
+        page = &private_page;
+    }
+    fill_constant_part(page);
+    nm_status = page;
+    /* The descriptor stays open for inspect, which finds it under /proc/PID/fd; the shim itself
+     * never uses its number again. */
+    nm_event_with_fd(page == &private_page ? -1 : fd, "hello", "\"version\":\"%s\"", NM_VERSION);
+}
+
+void nm_status_leave(void) {
+    memcpy(&private_page, nm_status, sizeof private_page);
+    nm_status = &private_page;
+}
+
+void nm_status_begin(void) {
+    atomic_fetch_add_explicit((_Atomic uint32_t *)&nm_status->seq, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+void nm_status_end(void) {
+    atomic_fetch_add_explicit((_Atomic uint32_t *)&nm_status->seq, 1, memory_order_release);
+}
+
+void nm_status_set(enum nm_state state, const char *reason) {
+    nm_status_begin();
+    nm_status->state = state;
+    snprintf(nm_status->reason, sizeof nm_status->reason, "%s", reason);
+    nm_status_end();
+}

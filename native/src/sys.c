@@ -1,0 +1,56 @@
+#include "sys.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
+enum { BITS_PER_WORD = 8 * sizeof(unsigned long), MASK_WORDS = 1024 / BITS_PER_WORD };
+
+static int result(long value) { return value == -1 ? errno : 0; }
+
+int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_count) {
+    unsigned long mask[MASK_WORDS] = {0};
+    for (int i = 0; i < node_count; ++i) {
+        if (nodes[i] < 0 || nodes[i] >= MASK_WORDS * BITS_PER_WORD) return EINVAL;
+        mask[nodes[i] / BITS_PER_WORD] |= 1UL << (nodes[i] % BITS_PER_WORD);
+    }
+    /* The kernel reads maxnode - 1 bits (mm/mempolicy.c, get_nodes). */
+    return result(syscall(SYS_mbind, start, bytes, mode, mask, MASK_WORDS * BITS_PER_WORD + 1, 0));
+}
+
+int nm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
+    enum { MPOL_MF_MOVE = 2 };
+    long moved = syscall(SYS_move_pages, 0, count, pages, nodes, status, MPOL_MF_MOVE);
+    return result(moved);
+}
+
+int nm_memfd(const char *name) {
+    enum { MFD_CLOEXEC = 1 };
+    long fd = syscall(SYS_memfd_create, name, MFD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+void nm_name_mapping(void *start, size_t bytes, const char *name) {
+    int saved = errno;
+    prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)start, bytes, (uintptr_t)name);
+    errno = saved;
+}
+
+int nm_run_on_copy(const signed char *copy_of_cpu, int cpus, int copy) {
+    size_t words = ((size_t)cpus + BITS_PER_WORD - 1) / BITS_PER_WORD;
+    unsigned long *mask = calloc(words, sizeof *mask);
+    if (mask == NULL) return ENOMEM;
+    for (int cpu = 0; cpu < cpus; ++cpu)
+        if (copy_of_cpu[cpu] == copy) mask[cpu / BITS_PER_WORD] |= 1UL << (cpu % BITS_PER_WORD);
+    int error = result(syscall(SYS_sched_setaffinity, 0, words * sizeof *mask, mask));
+    free(mask);
+    return error;
+}

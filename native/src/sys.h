@@ -1,0 +1,25 @@
+/* The system calls that libc does not wrap, and their constants. Each returns 0 or an errno. */
+#ifndef NM_SYS_H
+#define NM_SYS_H
+
+#include <stddef.h>
+
+/* include/uapi/linux/mempolicy.h */
+enum { NM_MPOL_PREFERRED = 1, NM_MPOL_BIND = 2, NM_MPOL_INTERLEAVE = 3 };
+
+/* mbind(2): sets the policy of [start, start + bytes) for pages not yet there. */
+int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_count);
+
+/* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. */
+int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
+
+/* memfd_create(2), close-on-exec; returns a descriptor or -errno. */
+int nm_memfd(const char *name);
+
+/* prctl(PR_SET_VMA_ANON_NAME): names the mapping in /proc/PID/maps where the kernel can. */
+void nm_name_mapping(void *start, size_t bytes, const char *name);
+
+/* Binds the calling thread to the CPUs whose byte in copy_of_cpu equals `copy`. */
+int nm_run_on_copy(const signed char *copy_of_cpu, int cpus, int copy);
+
+#endif

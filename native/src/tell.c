@@ -1,0 +1,104 @@
+#include "tell.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "config.h"
+#include "events.h"
+#include "registry.h"
+#include "sample.h"
+#include "status.h"
+
+struct totals {
+    size_t gemm, mirrored, small, refused, tensors;
+};
+
+static struct totals count_up(const struct nm_table *table) {
+    struct totals sum = {0};
+    for (size_t i = 0; i < table->count; ++i) {
+        const struct nm_weight *weight = &table->weights[i];
+        bool dead = atomic_load(&weight->dead);
+        sum.gemm += weight->bytes;
+        ++sum.tensors;
+        if (weight->state == NM_WEIGHT_MIRRORED && !dead)
+            sum.mirrored += weight->bytes;
+        else if (weight->state == NM_WEIGHT_SMALL)
+            sum.small += weight->bytes;
+        else
+            sum.refused += weight->bytes;
+    }
+    return sum;
+}
+
+static void recount_copy(const struct nm_table *table, int copy, struct nm_range *ranges) {
+    struct nm_status_copy *shown = &nm_status->copy[copy];
+    size_t count = 0, bytes = 0;
+    bool in_place = false;
+    for (size_t i = 0; i < table->count; ++i) {
+        const struct nm_weight *weight = &table->weights[i];
+        bool primary = weight->delta[copy] == 0;
+        if (primary && (weight->state != NM_WEIGHT_MIRRORED || copy != nm_config.home_copy))
+            continue;
+        in_place = in_place || primary;
+        ranges[count++] =
+            (struct nm_range){(const char *)weight->start + weight->delta[copy], weight->bytes};
+        bytes += weight->bytes;
+    }
+    const struct nm_copy *where = &nm_config.copy[copy];
+    struct nm_sample sample = nm_sample_ranges(ranges, count, where->nodes, where->node_count);
+    nm_status_begin();
+    shown->role = count == 0 ? NM_UNUSED : in_place ? NM_PRIMARY : NM_REPLICA;
+    shown->bytes = bytes;
+    shown->sampled_pages = sample.pages;
+    shown->sampled_local = sample.local;
+    shown->sample_errno = sample.error;
+    nm_status_end();
+    if (in_place)
+        nm_event("primary",
+                 "\"copy\":%d,\"node\":%d,\"bytes\":%zu,\"sampled_pages\":%u,\"sampled_local\":%u",
+                 copy, where->nodes[0], bytes, sample.pages, sample.local);
+}
+
+static size_t arena_bytes(void) {
+    size_t sum = 0;
+    for (const struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next)
+        sum += arena->bytes;
+    return sum;
+}
+
+void nm_tell(const struct nm_table *table, const char *reason) {
+    if (table == NULL || table->count == 0) {
+        nm_status_set(NM_FREED, reason);
+        return;
+    }
+    struct nm_range *ranges = calloc(table->count + 1, sizeof *ranges);
+    for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
+        recount_copy(table, copy, ranges);
+    free(ranges);
+    struct totals sum = count_up(table);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    nm_status_begin();
+    nm_status->gemm_bytes = sum.gemm;
+    nm_status->gemm_tensors = (uint32_t)sum.tensors;
+    nm_status->mirrored_bytes = sum.mirrored;
+    nm_status->small_bytes = sum.small;
+    nm_status->refused_bytes = sum.refused;
+    nm_status->arena_bytes = arena_bytes();
+    nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    nm_status->state = sum.mirrored == 0 ? NM_OFF : sum.refused > 0 ? NM_PARTIAL : NM_MIRRORED;
+    snprintf(nm_status->reason, sizeof nm_status->reason, "%s", reason);
+    nm_status_end();
+}
+
+void nm_tell_coverage(void) {
+    nm_event(
+        "coverage",
+        "\"gemm_bytes\":%llu,\"mirrored_bytes\":%llu,\"small_bytes\":%llu,"
+        "\"refused_bytes\":%llu",
+        (unsigned long long)nm_status->gemm_bytes, (unsigned long long)nm_status->mirrored_bytes,
+        (unsigned long long)nm_status->small_bytes, (unsigned long long)nm_status->refused_bytes);
+}

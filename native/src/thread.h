@@ -1,0 +1,32 @@
+/* What a computing thread carries from op to op. One writer, its thread. */
+#ifndef NM_THREAD_H
+#define NM_THREAD_H
+
+#include <stdint.h>
+
+#include "layout.h"
+#include "module.h"
+#include "numamirror_status.h"
+
+struct nm_thread {
+    struct nm_module *engine; /* of the op that runs; NULL: none seen yet */
+    /* the weight of a MUL_MAT_ID that runs: rows inside it are read `delta` bytes further on */
+    uintptr_t range_start;
+    uintptr_t range_bytes;
+    ptrdiff_t range_delta;
+    uint64_t range_hits;
+    struct nm_status_thread *counts; /* NULL until the first op */
+};
+
+extern __thread struct nm_thread nm_thread;
+
+/* This thread's counters; claims an entry of the status page at the first call. */
+struct nm_status_thread *nm_thread_counts(void);
+
+/* Before the first thread computes: entries of threads that end are to be given back. */
+void nm_thread_init(void);
+
+/* In the child of a fork: its counts are nobody's. */
+void nm_thread_leave(void);
+
+#endif
