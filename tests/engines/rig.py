@@ -1,0 +1,161 @@
+"""Runs drivers on real engines, plain and under `numamirror run`, once per combination."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fetch
+import gguf
+import moe
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Engine:
+    """driver: script beside this file; directory: fetches the engine's libraries, if it must."""
+
+    name: str
+    driver: str
+    directory: Callable[[], Path] | None = None
+
+    def command(self, model: str, *options: str) -> list[str]:
+        """Raises fetch.Unavailable when the engine or the model cannot be had."""
+        where = ["--engine-dir", str(self.directory())] if self.directory else []
+        driver = [sys.executable, str(HERE / self.driver), *where]
+        return [*driver, "--model", str(model_path(model)), *options]
+
+
+XLLAMACPP = Engine("xllamacpp", "drive_xllamacpp.py")
+NODE_LLAMA_CPP = Engine("node-llama-cpp", "drive_llama_ctypes.py", fetch.node_llama_cpp)
+LLAMA_SERVER = Engine("llama-server", "drive_llama_server.py", fetch.llama_server)
+ENGINES = (XLLAMACPP, NODE_LLAMA_CPP, LLAMA_SERVER)
+
+MODELS = ("gemma", *(f"moe-{name}" for name in moe.TYPES))
+
+
+@dataclass(frozen=True)
+class Run:
+    """line: what the driver printed; mirror: the object of `run --json`; poison: its report."""
+
+    line: dict[str, Any]
+    mirror: dict[str, Any]
+    poison: dict[str, Any]
+    stderr: str
+
+
+def model_path(name: str) -> Path:
+    """gemma, or KIND-TYPE for a generated small model. Raises fetch.Unavailable."""
+    if name == "gemma":
+        return fetch.gemma()
+    kind, type_name = name.split("-")
+    return moe.model("small", kind, type_name)
+
+
+@functools.cache
+def run_plain(engine: Engine, model: str, *options: str) -> dict[str, Any]:
+    """The driver's line without us in the way."""
+    return driver_line(finished(engine.command(model, *options), {}))
+
+
+@functools.cache
+def run_mirrored(
+    engine: Engine,
+    model: str,
+    mirror: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    environment: tuple[tuple[str, str], ...] = (),
+    poisoned: bool = False,
+) -> Run:
+    """The driver under `numamirror run` with the options `mirror`.
+
+    poisoned: the mirrored pages of the primary are unreadable once their replicas stand.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        report, poison = Path(scratch) / "run.json", Path(scratch) / "poison.json"
+        variables = dict(environment)
+        if poisoned:
+            variables |= {"LD_PRELOAD": str(poison_library()), "POISON_REPORT": str(poison)}
+            options = ("--pause", "0.3", *options)
+        done = finished(
+            [*numamirror_run(report, *mirror), *engine.command(model, *options)], variables
+        )
+        return Run(
+            line=driver_line(done),
+            mirror=json.loads(report.read_text())["mirror"],
+            poison=json.loads(poison.read_text()) if poisoned else {},
+            stderr=done.stderr,
+        )
+
+
+def numamirror_run(report: Path, *options: str) -> list[str]:
+    """`numamirror run` of this source tree, up to the program's name."""
+    command = [sys.executable, "-m", "numamirror_cli", "run", "--report", "none"]
+    return [*command, "--json", str(report), *options, "--"]
+
+
+def finished(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs to the end in the repository's root. Fails with the log's tail unless it exits 0."""
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command} exited {done.returncode}:\n{done.stderr[-4000:]}"
+    return done
+
+
+def driver_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(done.stdout)
+    return line
+
+
+@functools.cache
+def poison_library() -> Path:
+    """poison/poison.c as a shared library, compiled once per session."""
+    return compiled("poison.c", "poison.so", "-shared", "-fPIC")
+
+
+@functools.cache
+def poison_stand_in() -> Path:
+    return compiled("stand_in.c", "stand_in", "-rdynamic")
+
+
+@functools.cache
+def build_directory() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="numamirror-poison")
+
+
+def compiled(source: str, target: str, *flags: str) -> Path:
+    path = Path(build_directory().name) / target
+    strict = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", *flags]
+    libraries = ["-ldl", "-lpthread"]
+    command = ["cc", *strict, "-o", str(path), str(HERE / "poison" / source), *libraries]
+    subprocess.run(command, check=True)
+    return path
+
+
+@functools.cache
+def gemm_bytes_in(model: str) -> int:
+    """Bytes that GEMM reads by the model file's own account: every matrix, the token embedding
+    only where it is the output matrix too."""
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(model_path(model)).tensors}
+    if "output.weight" in tensors:
+        del tensors["token_embd.weight"]
+    return sum(int(t.n_bytes) for t in tensors.values() if len(t.shape) > 1)
