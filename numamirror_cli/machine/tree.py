@@ -82,8 +82,10 @@ def decimal(text: str) -> int | None:
 
 
 def integer(text: str) -> int:
-    """A decimal or 0x-prefixed number. Raises ValueError naming the text."""
+    """A decimal or 0x-prefixed number of up to 20 characters. Raises ValueError naming the text."""
     try:
-        return int(text, 0)
+        if len(text) <= 20:
+            return int(text, 0)
     except ValueError:
-        raise ValueError(f"not a number: {text!r}") from None
+        pass
+    raise ValueError(f"not a number: {text!r}")
