@@ -21,7 +21,7 @@ VERSION = 1
 MAX_COPIES = 64
 MAX_THREADS = 1024
 
-STATES = ("waiting", "inert", "building", "mirrored", "partial", "off")
+STATES = ("waiting", "inert", "building", "mirrored", "partial", "off", "freed")
 ROLES = ("unused", "primary", "replica")
 
 # A writer holds the seqlock for microseconds; one that died while writing holds it for ever.

@@ -62,7 +62,7 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
 
 def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
     """What to make of a mirror. Nothing is called mirrored that no sample found in place."""
-    if status.state in ("mirrored", "partial"):
+    if status.state in ("mirrored", "partial", "freed"):
         return tuple(_judge_built(status))
     return (_judge_not_built(status),)
 

@@ -137,6 +137,10 @@ def test_states_before_and_without_a_mirror_are_told_apart():
     assert said(replace(bare, state="inert", reason="unknown version 9")).startswith("bad: NOT")
 
 
+def test_a_mirror_whose_model_was_freed_is_judged_by_the_figures_from_before():
+    assert said(replace(MIRRORED, state="freed")) == said(MIRRORED)
+
+
 def test_a_rehearsal_is_labelled_everywhere():
     status = replace(MIRRORED, rehearsal=2)
     assert "0 (pretend)" in printed(render_mirror(status))
