@@ -1,0 +1,64 @@
+"""All that is found out before the start: target, machine, circumstances, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from numamirror_cli.engine.preload import judge_preload
+from numamirror_cli.engine.privileges import this_caller
+from numamirror_cli.engine.shim import find_shim
+from numamirror_cli.engine.target import Target, find_target
+from numamirror_cli.launch.host import Host, read_host
+from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
+from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
+from numamirror_cli.machine.home import HOME_VARIABLE
+from numamirror_cli.machine.model import Machine
+from numamirror_cli.machine.read import read_machine
+from numamirror_cli.memory.policy import DEFAULT
+from numamirror_cli.notice import Notice
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Ready to start. caller: the policy under which we run, as the kernel says."""
+
+    command: tuple[str, ...]
+    target: Target
+    machine: Machine
+    host: Host
+    caller: PolicyOutcome
+    plan: Plan
+
+
+def prepare(
+    command: Sequence[str], wishes: Wishes, root: Path, environ: Mapping[str, str]
+) -> Preflight:
+    """Find out and decide; nothing is changed or started.
+
+    root: where /sys and /proc are; under another one the plan is for that machine. Raises
+    NumaMirrorError: 127 or 126 for the program, 2 for nodes that there are not.
+    """
+    target = find_target(command, environ)
+    machine = read_machine(root, environ=environ)
+    host = read_host(root)
+    ours = root == Path("/")
+    caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
+    preload = judge_preload(target, find_shim(environ), this_caller(), environ)
+    circumstances = Circumstances(caller.policy, preload, environ.get(HOME_VARIABLE, ""))
+    plan = make_plan(machine, wishes, circumstances)
+    notes = (caller.notice, _balancing(host, plan))
+    plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
+    return Preflight(tuple(command), target, machine, host, caller, plan)
+
+
+def _balancing(host: Host, plan: Plan) -> Notice | None:
+    """NUMA balancing unmaps pages to see who touches them, and moves what lies well."""
+    if not host.numa_balancing or plan.strategy == "none" or plan.rehearse:
+        return None
+    return Notice(
+        f"kernel.numa_balancing is {host.numa_balancing}",
+        "the kernel keeps unmapping and moving pages that are placed already",
+        "sudo sysctl kernel.numa_balancing=0",
+    )

@@ -1,0 +1,189 @@
+"""One run, from the child's start to its end: what happened, for the report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.launch.child import Ending, Supervisor, start
+from numamirror_cli.launch.events import Event, EventSocket
+from numamirror_cli.launch.family import descendants, has_variable, is_descendant
+from numamirror_cli.launch.signals import HeldSignals, call_witness
+from numamirror_cli.launch.snapshots import WHEN_BUILT, Snapshot, Snapshots
+from numamirror_cli.memory.status_page import MirrorStatus, find_status_page, read_status
+
+# A server that loads models all day long must not fill our memory with events.
+_MOST_EVENTS = 2000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened. seconds: how long the child ran.
+
+    events: all but `progress`, the first of them; ignored: datagrams that were no events of ours.
+    handshake: the shim said hello from some process. mirror: its status page at the end, of the
+    process with most GEMM weights, None when there was none; mirror_problem: why it can't be read.
+    mirrors: how many processes had weights. snapshot: the last look at the placement.
+    """
+
+    pid: int
+    ending: Ending
+    seconds: float
+    events: tuple[Event, ...] = ()
+    ignored: int = 0
+    handshake: bool = False
+    mirror: MirrorStatus | None = None
+    mirror_problem: str = ""
+    mirrors: int = 0
+    snapshot: Snapshot | None = None
+    snapshot_problem: str = ""
+
+
+@dataclass
+class Journal:
+    """What was heard from the shim so far."""
+
+    events: list[Event] = field(default_factory=list)
+    engine_pid: int | None = None
+    engines: set[int] = field(default_factory=set)
+    handshake: bool = False
+
+    def note(self, event: Event) -> None:
+        if event.name != "progress" and len(self.events) < _MOST_EVENTS:
+            self.events.append(event)
+        self.handshake = True
+        if event.name in ("engine", "build", "coverage"):
+            self.engine_pid = event.pid
+            self.engines.add(event.pid)
+
+
+class Session:
+    """A child and all that watches it."""
+
+    def __init__(self, nodes: Iterable[int], shim: str, on_event: Callable[[Event], None]) -> None:
+        """nodes: the machine's, for the placement. shim: the file that is preloaded, "" for none.
+        on_event: called for each event, live."""
+        self._on_event = on_event
+        self._journal = Journal()
+        self._snapshots = Snapshots(nodes, shim)
+        self._pid = 0
+        self._events = _open_events()
+
+    @property
+    def events_name(self) -> str:
+        """What NUMAMIRROR_EVENTS has to say; "" when there can be no socket."""
+        return self._events.name if self._events else ""
+
+    def run(self, program: Path, command: Sequence[str], environ: Mapping[str, str]) -> Outcome:
+        """Start the child, watch it to its end. Raises NumaMirrorError (126, 127) when it cannot
+        be started."""
+        signals = HeldSignals()
+        witness = call_witness()
+        try:
+            self._pid = start(program, command, environ, signals.mask)
+            if self._events:
+                self._events.start_clock()
+            listeners = {self._events.fileno(): self._listen} if self._events else {}
+            ending = Supervisor(self._pid, signals, witness).wait(listeners, self._tick)
+            seconds = self._seconds()
+            self._listen()
+            self._snapshots.finish()
+            return self._outcome(ending, seconds)
+        finally:
+            if self._events:
+                self._events.close()
+            witness.dismiss()
+            signals.release()
+
+    def _listen(self) -> None:
+        if self._events is None:
+            return
+        for event in self._events.receive(self._is_ours):
+            self._journal.note(event)
+            if event.name == "hello":
+                self._events.forget_ended(self._journal.engines.__contains__)
+            elif event.name == "coverage":
+                self._snapshots.ask(WHEN_BUILT)
+            self._on_event(event)
+
+    def _is_ours(self, pid: int) -> bool:
+        # A process whose parents have ended belongs to init; its environment still tells.
+        return is_descendant(pid, self._pid) or has_variable(
+            pid, "NUMAMIRROR_EVENTS", self.events_name
+        )
+
+    def _tick(self) -> float:
+        due = self._snapshots.seconds_until_due()
+        if due == 0.0:
+            self._look_for_status_pages()
+            self._snapshots.take(self._main_process(), self._seconds())
+            due = self._snapshots.seconds_until_due()
+        return due
+
+    def _main_process(self) -> int:
+        """The engine's process; before one is known, the largest that the child has become."""
+        engine = self._journal.engine_pid
+        if engine is not None and Path(f"/proc/{engine}").exists():
+            return engine
+        return max(descendants(self._pid), key=_resident_pages)
+
+    def _look_for_status_pages(self) -> None:
+        """A hello can get lost (a full queue, another network namespace): ask /proc."""
+        if self._events is None or self._events.status_pages:
+            return
+        for pid in descendants(self._pid):
+            with contextlib.suppress(OSError):
+                page = find_status_page(pid)
+                if page is not None:
+                    self._events.status_pages[pid] = os.open(page, os.O_RDONLY | os.O_CLOEXEC)
+                    self._journal.handshake = True
+
+    def _seconds(self) -> float:
+        return self._events.seconds() if self._events else 0.0
+
+    def _outcome(self, ending: Ending, seconds: float) -> Outcome:
+        pages = self._events.status_pages if self._events else {}
+        statuses, problem = _read_all(pages.values())
+        mirror = max(statuses, key=lambda status: status.gemm_bytes, default=None)
+        return Outcome(
+            pid=self._pid,
+            ending=ending,
+            seconds=seconds,
+            events=tuple(self._journal.events),
+            ignored=self._events.ignored if self._events else 0,
+            handshake=self._journal.handshake,
+            mirror=mirror,
+            mirror_problem=problem,
+            mirrors=sum(status.gemm_bytes > 0 for status in statuses),
+            snapshot=self._snapshots.latest,
+            snapshot_problem=self._snapshots.problem,
+        )
+
+
+def _open_events() -> EventSocket | None:
+    try:
+        return EventSocket()
+    except OSError:
+        return None
+
+
+def _read_all(descriptors: Iterable[int]) -> tuple[list[MirrorStatus], str]:
+    """The status pages that can be read, and why the last of the others could not."""
+    statuses, problem = [], ""
+    for descriptor in descriptors:
+        try:
+            statuses.append(read_status(descriptor))
+        except NumaMirrorError as error:
+            problem = error.message
+    return statuses, problem
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
