@@ -1,0 +1,242 @@
+"""`numamirror run`: start a program with its weights placed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from numamirror_cli.commands.options import read_node_list, read_size
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.launch.environment import child_environment, planned_environment
+from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, Wishes
+from numamirror_cli.launch.policy import inherit_policy
+from numamirror_cli.launch.preflight import Preflight, prepare
+from numamirror_cli.launch.record import write_whole
+from numamirror_cli.launch.session import Outcome, Session
+from numamirror_cli.report.live import LiveReport
+from numamirror_cli.report.run import (
+    dry_run_lines,
+    notice_line,
+    plan_lines,
+    say,
+    verbose_lines,
+)
+from numamirror_cli.report.run_end import (
+    is_mirrored,
+    plan_json,
+    print_report,
+    run_json,
+    summary_lines,
+)
+
+_EPILOG = """\b
+Exit status: the program's own, or 128+N when signal N ended it; 2 for bad
+usage, before anything is started; 125 when numamirror itself failed or
+--require was not met; 126 when the program cannot be run; 127 when there is
+no such program.
+"""
+
+
+@click.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    epilog=_EPILOG,
+    no_args_is_help=True,
+)
+@click.option(
+    "--home",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
+)
+@click.option(
+    "--nodes",
+    callback=read_node_list,
+    metavar="LIST",
+    help="Nodes that get a copy, such as 0,2-3.  [default: all that have CPUs and memory]",
+)
+@click.option(
+    "--per",
+    type=click.Choice(["node", "socket"]),
+    default="node",
+    show_default=True,
+    help="One copy for each node, or for each socket.",
+)
+@click.option(
+    "--min-size",
+    callback=read_size,
+    default=f"{DEFAULT_MIN_BYTES >> 20}MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Smaller tensors are not copied.",
+)
+@click.option("--copy-home", is_flag=True, help="Give the home node a replica too.")
+@click.option(
+    "--rehearse",
+    type=click.IntRange(2, 8),
+    metavar="N",
+    help="Take the whole data path with N pretend nodes (2 to 8); nothing gets faster.",
+)
+@click.option(
+    "--require",
+    type=click.Choice(["mirror"]),
+    help="Exit 125 instead of running without a mirror.",
+)
+@click.option(
+    "--report",
+    type=click.Choice(["full", "summary", "none"]),
+    default="full",
+    show_default=True,
+    help="What to print at the end, on stderr.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the plan, the events and the result to FILE.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan and the environment; start nothing.")
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --dry-run: plan for the machine whose /sys and /proc lie below DIR.  "
+    "[env: NUMAMIRROR_ROOT]",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[--] PROGRAM [ARGUMENT]...",
+)
+def command(
+    words: tuple[str, ...],
+    home: int | None,
+    nodes: frozenset[int] | None,
+    per: str,
+    min_size: int,
+    copy_home: bool,
+    rehearse: int | None,
+    require: str | None,
+    report: str,
+    json_file: Path | None,
+    dry_run: bool,
+    root: Path | None,
+    verbose: bool,
+) -> None:
+    """Start PROGRAM with its weights placed: home node, memory policy, mirror.
+
+    PROGRAM is neither changed nor rebuilt, and it always starts: what cannot be done is said in
+    one line on stderr and left out. stdin and stdout are PROGRAM's alone.
+    """
+    wishes = Wishes(home, nodes, per, min_size, rehearse or 0, copy_home)
+    ready = prepare(words, wishes, _chosen_root(root, dry_run), os.environ)
+    if require and not ready.plan.mirrors:
+        _say_notices(ready)
+        raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)
+    if dry_run:
+        _show_plan(ready, json_file)
+        return
+    outcome = _run(ready, report, json_file, verbose)
+    if require and not is_mirrored(outcome) and outcome.ending.status == 0:
+        raise NumaMirrorError("--require mirror: nothing was mirrored in this run", exit_code=125)
+    sys.exit(outcome.ending.status)
+
+
+def _chosen_root(option: Path | None, dry_run: bool) -> Path:
+    variable = os.environ.get("NUMAMIRROR_ROOT")
+    if option is not None and not dry_run:
+        raise click.UsageError("--root plans for another machine: it needs --dry-run")
+    if variable and not dry_run:
+        say("NUMAMIRROR_ROOT is ignored: a program is placed on this machine")
+    if not dry_run:
+        return Path("/")
+    return option or Path(variable or "/")
+
+
+def _show_plan(ready: Preflight, json_file: Path | None) -> None:
+    """Print the plan; stdout is ours, since nothing is started."""
+    environment = planned_environment(ready.plan, events="")
+    if ready.plan.preload:
+        environment["LD_PRELOAD"] = child_environment(ready.plan, "", os.environ)["LD_PRELOAD"]
+    for line in dry_run_lines(ready.plan, ready.command, str(ready.target.path), environment):
+        click.echo(line)
+    if json_file is not None:
+        document = run_json(_plan_object(ready, environment), ready.plan, ready.host, None, None)
+        _write_before(json_file, document)
+
+
+def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -> Outcome:
+    """Set the policy, start, watch, and report."""
+    plan = ready.plan
+    policy = inherit_policy(plan.policy) if plan.policy else ready.caller
+    for line in plan_lines(plan, str(policy.policy) if plan.policy and policy.policy else ""):
+        say(line)
+    _say_notices(ready)
+    if plan.policy and policy.notice:
+        say(notice_line(policy.notice))
+    live = LiveReport(rehearsal=bool(plan.rehearse), verbose=verbose)
+    nodes = [node.id for node in ready.machine.nodes]
+    session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)
+    environment = child_environment(plan, session.events_name, os.environ)
+    plan_object = _plan_object(ready, planned_environment(plan, session.events_name))
+    policy_text = None if policy.policy is None else str(policy.policy)
+    if verbose:
+        for line in verbose_lines(plan, ready.target.chain, ready.target.unread, environment):
+            say(line)
+    if json_file is not None:
+        document = run_json(plan_object, plan, ready.host, policy_text, None)
+        _write_before(json_file, document)
+    try:
+        outcome = session.run(ready.target.path, ready.command, environment)
+    finally:
+        live.stop()
+    _report(ready, outcome, report)
+    if json_file is not None:
+        document = run_json(plan_object, plan, ready.host, policy_text, outcome)
+        _write_after(json_file, document)
+    return outcome
+
+
+def _say_notices(ready: Preflight) -> None:
+    for note in ready.plan.notes:
+        say(notice_line(note))
+
+
+def _plan_object(ready: Preflight, environment: dict[str, str]) -> dict[str, Any]:
+    return plan_json(ready.plan, ready.command, str(ready.target.path), environment)
+
+
+def _report(ready: Preflight, outcome: Outcome, report: str) -> None:
+    if report == "full":
+        print_report(ready.plan, outcome)
+    elif report == "summary":
+        for line in summary_lines(ready.plan, outcome):
+            say(line)
+
+
+def _write_before(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, _text(document))
+    except OSError as error:
+        message = f"--json {path}: cannot be written: {error.strerror}"
+        raise NumaMirrorError(message, exit_code=2) from None
+
+
+def _write_after(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, _text(document))
+    except OSError as error:
+        say(f"--json {path}: the result could not be written: {error.strerror}")
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,26 @@
+"""What is said while the child runs: a line or a bar for each event of the shim."""
+
+from __future__ import annotations
+
+from numamirror_cli.launch.events import Event
+from numamirror_cli.report.progress import ReplicaProgress
+from numamirror_cli.report.run import event_line, say
+
+
+class LiveReport:
+    """Shows events as they come. rehearsal: nodes are pretended; verbose: say more."""
+
+    def __init__(self, rehearsal: bool, verbose: bool) -> None:
+        self._rehearsal = rehearsal
+        self._verbose = verbose
+        self._progress = ReplicaProgress()
+
+    def show(self, event: Event) -> None:
+        """One event. Nothing that another process sends can make this fail."""
+        self._progress.show(event)
+        if line := event_line(event, self._rehearsal, self._verbose):
+            say(line)
+
+    def stop(self) -> None:
+        """Take away what is not finished."""
+        self._progress.stop()

@@ -1,0 +1,76 @@
+"""A progress bar on stderr while replicas are built; none where stderr is no terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from numamirror_cli.launch.events import Event
+from numamirror_cli.report.units import size
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class ReplicaProgress:
+    """One bar per copy that is being filled, gone when it is complete."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._tasks: dict[tuple[int, int], TaskID] = {}
+
+    def show(self, event: Event) -> None:
+        """Follow a build, progress or replica event. Others are none of its business."""
+        if event.name not in ("build", "progress", "replica") or not _stderr_is_terminal():
+            return
+        key = (event.pid, event.number("copy"))
+        if event.name == "build":
+            self._begin(key, event)
+        elif self._progress is not None and key in self._tasks:
+            if event.name == "progress":
+                self._progress.update(self._tasks[key], completed=event.number("done_bytes"))
+                self._progress.refresh()
+            else:
+                self._progress.remove_task(self._tasks.pop(key))
+        if not self._tasks:
+            self.stop()
+
+    def stop(self) -> None:
+        """Take the bars away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+            self._tasks.clear()
+
+    def _begin(self, key: tuple[int, int], event: Event) -> None:
+        if self._progress is None:
+            self._progress = _new_progress()
+            self._progress.start()
+        label = f"node {event.number('node')}: replica of {size(event.number('bytes'))}"
+        self._tasks[key] = self._progress.add_task(label, total=max(1, event.number("bytes")))
+        self._progress.refresh()
+
+
+def _stderr_is_terminal() -> bool:
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:
+        return False
+
+
+def _new_progress() -> Progress:
+    # Not before it is needed: the child is waiting to be started.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from numamirror_cli.report.console import message_console
+
+    return Progress(
+        TextColumn("numamirror: {task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        console=message_console(),
+        # Redrawn with each event, by us: a thread of rich's would draw over the child's output.
+        auto_refresh=False,
+        transient=True,
+    )

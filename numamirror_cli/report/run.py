@@ -1,0 +1,161 @@
+"""What `run` says: plan, live events, and the report at the end. All of it goes to stderr."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from numamirror_cli.launch.events import Event
+from numamirror_cli.launch.plan import Plan
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.notice import Notice
+from numamirror_cli.report.text import percent, printable
+from numamirror_cli.report.units import MIB, size
+
+PREFIX = "numamirror: "
+
+# Fewer sampled pages than this in place, and "only" is the right word.
+_IN_PLACE = 0.99
+
+
+def say(line: str) -> None:
+    """Write a line of ours to stderr. A stderr that is closed or gone is no reason to fail."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"{PREFIX}{printable(line)}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Even the flush at the interpreter's end would fail again.
+        sys.stderr = None
+
+
+def notice_line(notice: Notice) -> str:
+    """ "what: why (remedy)", as far as each is there."""
+    line = ": ".join(part for part in (notice.what, notice.why) if part)
+    return f"{line} ({notice.remedy})" if notice.remedy else line
+
+
+def plan_lines(plan: Plan, policy: str) -> Iterator[str]:
+    """What is going to be done, before it is. policy: the kernel's word after it was set, or ""."""
+    if plan.home.node is not None and plan.strategy != "none":
+        yield f"home node {plan.home.node}: {plan.home.reason}"
+    policy_phrase = f"; memory policy {policy}" if policy else ""
+    if plan.mirrors:
+        yield f"{plan.reason}{policy_phrase}"
+    elif plan.strategy == "prefer":
+        yield f"not mirrored: {plan.reason}{policy_phrase}"
+    else:
+        yield f"not mirrored: {plan.reason}"
+    if plan.caller_policy is not None:
+        yield f"policy {plan.caller_policy} set by the caller, kept"
+
+
+def copy_lines(plan: Plan) -> Iterator[str]:
+    """Which copy lies where and who reads it."""
+    for copy in plan.copies:
+        nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
+        in_place = plan.home.node in copy.nodes and not plan.copy_home
+        what = "primary, read in place" if in_place else "replica"
+        yield f"{nodes}: {what}, for CPUs {format_list(copy.cpus)}"
+
+
+def verbose_lines(
+    plan: Plan, chain: Sequence[Path], unread: str, environment: Mapping[str, str]
+) -> Iterator[str]:
+    """What -v adds to the plan."""
+    yield f"starting {' -> '.join(map(str, chain))}"
+    if unread:
+        yield f"whether a preload reaches it is not known: {unread}"
+    yield from copy_lines(plan)
+    for name, value in environment.items():
+        if name.startswith("NUMAMIRROR_") or name == "LD_PRELOAD":
+            yield f"{name}={value}"
+
+
+def dry_run_lines(
+    plan: Plan, command: Sequence[str], program: str, environment: Mapping[str, str]
+) -> Iterator[str]:
+    """The plan, and the environment as `env` would take it."""
+    yield f"Program:   {program}"
+    yield f"Command:   {shlex.join(command)}"
+    yield f"Strategy:  {plan.strategy} ({plan.reason})"
+    home = "none" if plan.home.node is None else f"node {plan.home.node}"
+    yield f"Home:      {home} ({plan.home.reason})"
+    if plan.caller_policy is not None:
+        yield f"Policy:    {plan.caller_policy}, set by the caller, kept"
+    else:
+        yield f"Policy:    {plan.policy or 'none is set'}"
+    yield from _listed("Copies:", copy_lines(plan))
+    yield from _listed("Notes:", map(notice_line, plan.notes))
+    assignments = (f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    yield from _listed("Environment:", assignments)
+
+
+def _listed(heading: str, lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == 0:
+            yield heading
+        yield f"  {line}"
+
+
+def event_line(event: Event, rehearsal: bool, verbose: bool) -> str:
+    """What an event means to the user; "" for one that needs no words."""
+    if event.name == "replica":
+        return _replica_line(event, rehearsal)
+    if event.name == "primary":
+        where = _sampled(event, rehearsal)
+        return f"{_node(event, rehearsal)}: primary of {size(event.number('bytes'))}, {where}"
+    if event.name == "coverage":
+        return _coverage_line(event)
+    if event.name == "note" and (verbose or event.data.get("level") != "info"):
+        return notice_line(Notice(event.text("what"), event.text("why"), event.text("remedy")))
+    if verbose and event.name == "engine":
+        return f"engine {event.text('library')} in process {event.pid}"
+    if verbose and event.name == "freed":
+        return f"{size(event.number('bytes'))} of weights were freed, with their replicas"
+    if verbose and event.name == "hello":
+        return f"shim {event.text('version')} in process {event.pid}"
+    return ""
+
+
+def _replica_line(event: Event, rehearsal: bool) -> str:
+    seconds = event.number("ns") / 1e9
+    return (
+        f"{_node(event, rehearsal)}: replica of {size(event.number('bytes'))} in "
+        f"{seconds:.2f} s, {_sampled(event, rehearsal)}"
+    )
+
+
+def _node(event: Event, rehearsal: bool) -> str:
+    return f"{'pretend ' if rehearsal else ''}node {event.number('node')}"
+
+
+def _sampled(event: Event, rehearsal: bool) -> str:
+    """Where the sample found the pages. A rehearsal has no node of its own to find them on."""
+    pages, local = event.number("sampled_pages"), event.number("sampled_local")
+    if pages <= 0:
+        return "where its pages lie could not be sampled"
+    if rehearsal:
+        return f"{pages} pages sampled"
+    share = local / pages
+    only = "only " if share < _IN_PLACE else ""
+    return f"{only}{percent(share)} of {pages} sampled pages on node {event.number('node')}"
+
+
+def _coverage_line(event: Event) -> str:
+    gemm, mirrored = event.number("gemm_bytes"), event.number("mirrored_bytes")
+    if gemm <= 0:
+        return ""
+    share = mirrored / gemm
+    return f"coverage {percent(share)} ({_of(mirrored, gemm)} that GEMM reads)"
+
+
+def _of(part: int, whole: int) -> str:
+    """ "235 of 235 MiB": the unit once, where both have it."""
+    first, second = size(part), size(whole)
+    if first.split()[-1] == second.split()[-1] and part >= MIB:
+        return f"{first.split()[0]} of {second}"
+    return f"{first} of {second}"

@@ -1,0 +1,200 @@
+"""The end of a run: tables, a verdict, and the JSON document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numamirror_cli.launch.host import Host
+from numamirror_cli.launch.plan import Plan
+from numamirror_cli.launch.session import Outcome
+from numamirror_cli.launch.snapshots import Snapshot
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.report.text import percent
+from numamirror_cli.report.units import size
+from numamirror_cli.report.verdict import BAD, Verdict
+
+
+def print_report(plan: Plan, outcome: Outcome) -> None:
+    """Tables and verdict on stderr: where the pages lay at the last look, what was mirrored."""
+    from rich.console import Group, RenderableType
+    from rich.text import Text
+
+    from numamirror_cli.report.console import message_console
+    from numamirror_cli.report.mirror import render_mirror
+    from numamirror_cli.report.placement import render_placement
+    from numamirror_cli.report.verdict import render_verdicts
+
+    parts: list[RenderableType] = []
+    if shot := outcome.snapshot:
+        parts.append(render_placement(shot.placement, shot.pid, shot.command))
+        parts.append(Text(f"({moment(shot)})"))
+    if outcome.mirror is not None and outcome.mirror.gemm_bytes:
+        parts += [Text(), render_mirror(outcome.mirror)]
+    parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
+    if sys.stderr is None:
+        return
+    try:
+        message_console().print(Group(*parts))
+    except (OSError, ValueError):
+        sys.stderr = None
+
+
+def moment(shot: Snapshot) -> str:
+    """ "3.2 s after start, when replicas were built"."""
+    after = f"{shot.t:.1f} s after start"
+    return f"{after}, {shot.cause}" if shot.cause else after
+
+
+def summary_lines(plan: Plan, outcome: Outcome) -> list[str]:
+    """Coverage and verdict, a line each."""
+    lines = []
+    if outcome.mirror is not None and outcome.mirror.gemm_bytes:
+        status = outcome.mirror
+        lines.append(
+            f"coverage {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
+            f"{size(status.gemm_bytes)} that GEMM reads)"
+        )
+    for verdict in end_verdicts(plan, outcome):
+        lines.append(verdict.text + (f" ({verdict.remedy})" if verdict.remedy else ""))
+    return lines
+
+
+def is_mirrored(outcome: Outcome) -> bool:
+    """Whether any weights had copies in this run."""
+    return outcome.mirror is not None and outcome.mirror.mirrored_bytes > 0
+
+
+def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
+    """What to make of it, in one to three sentences."""
+    if not plan.mirrors:
+        return [Verdict(BAD, f"NOT mirrored: {plan.reason}")]
+    if not outcome.handshake:
+        return [_no_handshake(outcome)]
+    if outcome.mirror is None:
+        why = outcome.mirror_problem or "the shim gave no status page"
+        return [Verdict(BAD, f"NOT mirrored, as far as can be told: {why}")]
+    if outcome.mirror.state == "waiting":
+        return [_no_engine()]
+    from numamirror_cli.report.mirror import judge_mirror
+
+    verdicts = list(judge_mirror(outcome.mirror))
+    if outcome.mirrors > 1:
+        text = f"{outcome.mirrors} processes had weights; this is the one with most"
+        verdicts.append(Verdict("warn", text))
+    return verdicts
+
+
+def _no_handshake(outcome: Outcome) -> Verdict:
+    """No hello came. If the process was looked at, it is known whether the shim was in it."""
+    said = "NOT mirrored: no handshake from the shim"
+    if outcome.ignored:
+        said += f" ({outcome.ignored} datagrams were not believed)"
+    remedy = "see whether a wrapper drops LD_PRELOAD, or the engine is linked statically"
+    shot = outcome.snapshot
+    if shot is None:
+        why = "no engine that it knows ran in the program, or it was not loaded into it"
+        return Verdict(BAD, f"{said}: {why}")
+    if shot.has_shim:
+        return Verdict(
+            BAD, f"{said}: it is loaded, and no engine that it knows runs in the program"
+        )
+    return Verdict(BAD, f"{said}: it was not loaded into the program", remedy)
+
+
+def _no_engine() -> Verdict:
+    text = "NOT mirrored: an engine was loaded, and it computed nothing with weights on the CPU"
+    return Verdict(BAD, text)
+
+
+def plan_json(
+    plan: Plan, command: Sequence[str], program: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """The `plan` object."""
+    return {
+        "command": list(command),
+        "program": program,
+        "strategy": plan.strategy,
+        "reason": plan.reason,
+        "home": {"node": plan.home.node, "reason": plan.home.reason},
+        "copies": [
+            {"nodes": list(copy.nodes), "cpus": format_list(copy.cpus)} for copy in plan.copies
+        ],
+        "policy": None if plan.policy is None else str(plan.policy),
+        "caller_policy": None if plan.caller_policy is None else str(plan.caller_policy),
+        "rehearsal": plan.rehearse,
+        "copy_home": plan.copy_home,
+        "min_bytes": plan.min_bytes,
+        "environment": dict(environment),
+        "notes": [
+            {"level": note.level, "what": note.what, "why": note.why, "remedy": note.remedy}
+            for note in plan.notes
+        ],
+    }
+
+
+def run_json(
+    plan_object: Mapping[str, Any],
+    plan: Plan,
+    host: Host,
+    policy: str | None,
+    outcome: Outcome | None,
+) -> dict[str, Any]:
+    """The document of `run --json`; without an outcome, what is known before the start.
+
+    policy: what the kernel said after the policy was set, None when it was not asked.
+    """
+    return {
+        "schema": 1,
+        "plan": plan_object,
+        "policy": policy,
+        "numa_balancing": host.numa_balancing,
+        "kernel": host.kernel,
+        "child": None if outcome is None else _child_json(outcome),
+        "mirror": None if outcome is None else _mirror_json(outcome),
+        "placement": None if outcome is None else _placement_json(outcome),
+        "events": [] if outcome is None else _events_json(outcome),
+        "verdict": [] if outcome is None else _verdict_json(plan, outcome),
+    }
+
+
+def _child_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "pid": outcome.pid,
+        "exit_code": outcome.ending.exit_code,
+        "signal": outcome.ending.signal,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _mirror_json(outcome: Outcome) -> dict[str, Any] | None:
+    from numamirror_cli.report.mirror import mirror_json
+
+    return None if outcome.mirror is None else mirror_json(outcome.mirror)
+
+
+def _placement_json(outcome: Outcome) -> dict[str, Any] | None:
+    from numamirror_cli.report.placement import placement_json
+
+    shot = outcome.snapshot
+    if shot is None:
+        return None
+    return {
+        "t": round(shot.t, 3),
+        "cause": shot.cause,
+        "pid": shot.pid,
+        "command": shot.command,
+        "placement_bytes": placement_json(shot.placement),
+    }
+
+
+def _events_json(outcome: Outcome) -> list[dict[str, Any]]:
+    # The kernel's word on who sent it, not the sender's.
+    return [{**event.data, "t": round(event.t, 3), "pid": event.pid} for event in outcome.events]
+
+
+def _verdict_json(plan: Plan, outcome: Outcome) -> list[dict[str, str]]:
+    from numamirror_cli.report.verdict import verdict_json
+
+    return verdict_json(end_verdicts(plan, outcome))
