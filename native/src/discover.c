@@ -21,45 +21,40 @@ static size_t bytes_of(const struct nm_module *engine, const void *tensor,
     return bytes < room ? bytes : room;
 }
 
-static void note_weight(struct nm_finding *finding, const struct nm_module *engine,
-                        const void *weight, bool by_expert) {
-    uintptr_t address = (uintptr_t)nm_data(&engine->layout, weight);
-    const struct nm_buffer *buffer = nm_registry_buffer_at(address);
-    if (buffer == NULL) return;
-    struct nm_candidate found = {address, bytes_of(engine, weight, buffer), by_expert};
-    if (by_expert)
-        finding->experts[finding->expert_count++] = found;
-    else
-        finding->dense[finding->dense_count++] = found;
+static size_t note_weights(struct nm_candidate *list, const struct nm_module *engine, void *graph,
+                           int op_code) {
+    int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
+    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    size_t found = 0;
+    for (int i = 0, nodes = node_count(graph); i < nodes; ++i) {
+        const void *op = node_at(graph, i);
+        if (nm_op(&engine->layout, op) != op_code) continue;
+        const void *weight = nm_src(&engine->layout, op, 0);
+        if (weight == NULL) continue;
+        uintptr_t address = (uintptr_t)nm_data(&engine->layout, weight);
+        const struct nm_buffer *buffer = nm_registry_buffer_at(address);
+        if (buffer == NULL) continue;
+        list[found++] = (struct nm_candidate){address, bytes_of(engine, weight, buffer),
+                                              op_code == engine->layout.mul_mat_id};
+    }
+    return found;
 }
 
 struct nm_finding nm_discover(const struct nm_module *engine, void *graph) {
     int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
-    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
-    int count = node_count(graph);
     struct nm_finding finding = {0};
-    if (count <= 0) return finding;
-    finding.dense = calloc((size_t)count, sizeof *finding.dense);
-    finding.experts = calloc((size_t)count, sizeof *finding.experts);
-    if (finding.dense == NULL || finding.experts == NULL) {
-        nm_finding_free(&finding);
-        return finding;
-    }
+    int nodes = node_count(graph);
+    finding.all = nodes > 0 ? calloc((size_t)nodes, sizeof *finding.all) : NULL;
+    if (finding.all == NULL) return finding;
     pthread_mutex_lock(&nm_registry.lock);
-    for (int i = 0; i < count; ++i) {
-        const void *op = node_at(graph, i);
-        int code = nm_op(&engine->layout, op);
-        if (code != engine->layout.mul_mat && code != engine->layout.mul_mat_id) continue;
-        const void *weight = nm_src(&engine->layout, op, 0);
-        if (weight != NULL)
-            note_weight(&finding, engine, weight, code == engine->layout.mul_mat_id);
-    }
+    finding.dense_count = note_weights(finding.all, engine, graph, engine->layout.mul_mat);
+    finding.experts = finding.all + finding.dense_count;
+    finding.expert_count = note_weights(finding.experts, engine, graph, engine->layout.mul_mat_id);
     pthread_mutex_unlock(&nm_registry.lock);
     return finding;
 }
 
 void nm_finding_free(struct nm_finding *finding) {
-    free(finding->dense);
-    free(finding->experts);
+    free(finding->all);
     *finding = (struct nm_finding){0};
 }

@@ -9,7 +9,7 @@
 #include "module.h"
 
 struct nm_finding {
-    struct nm_candidate *dense;   /* src0 of MUL_MAT */
+    struct nm_candidate *all;     /* the dense ones, then the experts */
     struct nm_candidate *experts; /* src0 of MUL_MAT_ID */
     size_t dense_count, expert_count;
 };

@@ -69,8 +69,12 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     announce(engine);
     if (!dense)
         nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
+    if (dense && rows) {
+        nm_build(finding->all, finding->dense_count + finding->expert_count, true, "");
+        return;
+    }
     if (finding->dense_count > 0)
-        nm_build(finding->dense, finding->dense_count, dense, dense ? "" : NO_SEAM);
+        nm_build(finding->all, finding->dense_count, dense, dense ? "" : NO_SEAM);
     if (finding->expert_count > 0)
         nm_build(finding->experts, finding->expert_count, rows,
                  rows ? "" : "the engine reads its experts past the shim: dense weights only");

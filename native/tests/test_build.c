@@ -1,0 +1,168 @@
+/* From buffers and candidates to replicas, in a rehearsal: what is copied, kept, refreshed, freed.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "build.h"
+#include "check.h"
+#include "config.h"
+#include "registry.h"
+#include "status.h"
+
+enum { MIB = 1 << 20 };
+
+static char *memory(size_t bytes) {
+    char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(start != MAP_FAILED);
+    for (size_t i = 0; i < bytes; i += 64) start[i] = (char)(i / 64 * 7 + 1);
+    return start;
+}
+
+static void rehearse(bool copy_home) {
+    memset(&nm_config, 0, sizeof nm_config);
+    nm_config.active = true;
+    nm_config.rehearsal = nm_config.copies = 2;
+    nm_config.home_copy = 0;
+    nm_config.min_bytes = MIB;
+    nm_config.copy_home = copy_home;
+    for (int i = 0; i < 2; ++i) {
+        nm_config.copy[i].node_count = 1;
+        nm_config.copy[i].nodes[0] = i;
+    }
+}
+
+static void build(const char *start, size_t bytes, bool by_expert) {
+    struct nm_candidate one = {(uintptr_t)start, bytes, by_expert};
+    nm_build(&one, 1, true, "");
+}
+
+static struct nm_weight *weight_at(const char *address) {
+    struct nm_table *table = atomic_load(&nm_table);
+    return table == NULL ? NULL : nm_table_find(table, (uintptr_t)address);
+}
+
+static void home_reads_the_primary_and_the_other_node_a_replica(void) {
+    rehearse(false);
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    build(model + 64, 3 * MIB, false);
+    struct nm_weight *weight = weight_at(model + 64);
+    CHECK(weight != NULL && weight->state == NM_WEIGHT_MIRRORED);
+    CHECK(weight->delta[0] == 0 && weight->delta[1] != 0);
+    CHECK(memcmp(model + 64, model + 64 + weight->delta[1], 3 * MIB) == 0);
+    CHECK(((uintptr_t)(model + 64) + (uintptr_t)weight->delta[1]) % 64 ==
+          (uintptr_t)(model + 64) % 64);
+    CHECK(nm_status->gemm_bytes == 3 * MIB && nm_status->mirrored_bytes == 3 * MIB);
+    CHECK(nm_status->copy[0].role == NM_PRIMARY && nm_status->copy[1].role == NM_REPLICA);
+    CHECK(nm_status->state == NM_MIRRORED);
+    nm_registry_drop_buffer(model);
+    CHECK(weight_at(model + 64) == NULL && nm_registry.arenas == NULL);
+    CHECK(nm_status->state == NM_FREED && nm_status->mirrored_bytes == 3 * MIB);
+    munmap(model, 8 * MIB);
+}
+
+static void copy_home_gives_home_a_replica_too(void) {
+    rehearse(true);
+    char *model = memory(4 * MIB);
+    nm_registry_add_buffer(model, model, 4 * MIB, true);
+    build(model, 4 * MIB, true);
+    struct nm_weight *weight = weight_at(model);
+    CHECK(weight->delta[0] != 0 && weight->delta[1] != 0 && weight->delta[0] != weight->delta[1]);
+    CHECK(nm_status->copy[0].role == NM_REPLICA);
+    nm_registry_drop_buffer(model);
+    munmap(model, 4 * MIB);
+}
+
+static void weights_below_the_minimum_stay_where_they_are(void) {
+    rehearse(false);
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    struct nm_candidate list[] = {{(uintptr_t)model, MIB, false},
+                                  {(uintptr_t)model + 6 * MIB, MIB - 1, false}};
+    nm_build(list, 2, true, "");
+    CHECK(weight_at(model)->state == NM_WEIGHT_MIRRORED);
+    CHECK(weight_at(model + 6 * MIB)->state == NM_WEIGHT_SMALL);
+    CHECK(nm_status->small_bytes == MIB - 1 && nm_status->state == NM_MIRRORED);
+    nm_registry_drop_buffer(model);
+    munmap(model, 8 * MIB);
+}
+
+static void weights_that_come_later_join_the_arena_that_is_there(void) {
+    rehearse(false);
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    build(model, 2 * MIB, false);
+    struct nm_arena *arena = nm_registry.arenas;
+    build(model + 4 * MIB, 2 * MIB, false);
+    CHECK(nm_registry.arenas == arena && arena->next == NULL);
+    CHECK(weight_at(model)->delta[1] != 0 && weight_at(model + 4 * MIB)->delta[1] != 0);
+    CHECK(nm_status->gemm_bytes == 4 * MIB && nm_status->gemm_tensors == 2);
+    nm_registry_drop_buffer(model);
+    munmap(model, 8 * MIB);
+}
+
+static void without_seams_weights_are_booked_and_not_copied(void) {
+    rehearse(false);
+    char *model = memory(2 * MIB);
+    nm_registry_add_buffer(model, model, 2 * MIB, true);
+    struct nm_candidate one = {(uintptr_t)model, 2 * MIB, false};
+    nm_build(&one, 1, false, "no seam");
+    CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && nm_registry.arenas == NULL);
+    CHECK(nm_status->state == NM_OFF && strcmp(nm_status->reason, "no seam") == 0);
+    nm_registry_drop_buffer(model);
+    munmap(model, 2 * MIB);
+}
+
+static void a_write_to_the_primary_reaches_the_replica(void) {
+    rehearse(false);
+    char *plain = memory(2 * MIB), *packed = memory(2 * MIB);
+    nm_registry_add_buffer(plain, plain, 2 * MIB, true);
+    nm_registry_add_buffer(packed, packed, 2 * MIB, false);
+    struct nm_candidate list[] = {{(uintptr_t)plain, 2 * MIB, false},
+                                  {(uintptr_t)packed, 2 * MIB, false}};
+    nm_build(list, 2, true, "");
+    memset(plain + 100, 'x', 50);
+    nm_registry_refresh(plain + 100, 50);
+    memset(packed + 5000, 'y', 50); /* what a set of other bytes did to a repacked layout */
+    nm_registry_refresh(packed, 10);
+    CHECK(memcmp(plain, plain + weight_at(plain)->delta[1], 2 * MIB) == 0);
+    CHECK(memcmp(packed, packed + weight_at(packed)->delta[1], 2 * MIB) == 0);
+    nm_registry_drop_buffer(plain);
+    nm_registry_drop_buffer(packed);
+    munmap(plain, 2 * MIB);
+    munmap(packed, 2 * MIB);
+}
+
+static void loading_and_freeing_fifty_times_leaves_nothing(void) {
+    rehearse(true);
+    for (int round = 0; round < 50; ++round) {
+        char *model = memory(2 * MIB);
+        nm_registry_add_buffer(model, model, 2 * MIB, true);
+        build(model, 2 * MIB, false);
+        CHECK(nm_registry.arenas != NULL);
+        nm_registry_drop_buffer(model);
+        CHECK(nm_registry.arenas == NULL && nm_registry.buffer_count == 0);
+        CHECK(atomic_load(&nm_registry.retired) == NULL);
+        munmap(model, 2 * MIB);
+    }
+}
+
+static void empty_buffers_of_a_probing_engine_are_ignored(void) {
+    nm_registry_add_buffer(&nm_config, NULL, 0, true);
+    nm_registry_add_buffer(&nm_config, &nm_config, 0, true);
+    nm_registry_add_buffer(&nm_config, NULL, 10, true);
+    CHECK(nm_registry.buffer_count == 0);
+    nm_registry_drop_buffer(&nm_config);
+}
+
+int main(void) {
+    RUN(home_reads_the_primary_and_the_other_node_a_replica);
+    RUN(copy_home_gives_home_a_replica_too);
+    RUN(weights_below_the_minimum_stay_where_they_are);
+    RUN(weights_that_come_later_join_the_arena_that_is_there);
+    RUN(without_seams_weights_are_booked_and_not_copied);
+    RUN(a_write_to_the_primary_reaches_the_replica);
+    RUN(loading_and_freeing_fifty_times_leaves_nothing);
+    RUN(empty_buffers_of_a_probing_engine_are_ignored);
+    return 0;
+}

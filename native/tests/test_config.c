@@ -1,0 +1,96 @@
+/* The environment that the launcher sets, well-formed and not. */
+#include <string.h>
+
+#include "check.h"
+#include "config.h"
+
+static const char *const *given; /* NAME, value, NAME, value, ..., NULL */
+
+static const char *get(const char *name) {
+    for (const char *const *at = given; *at != NULL; at += 2)
+        if (strcmp(at[0], name) == 0) return at[1];
+    return NULL;
+}
+
+static struct nm_config parse(const char *const *environment) {
+    static struct nm_config config;
+    given = environment;
+    nm_config_parse(&config, get);
+    return config;
+}
+
+#define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
+
+static void without_the_launcher_it_is_inactive_and_says_nothing(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_COPIES", "0=0");
+    CHECK(!config.active && config.error == NULL);
+}
+
+static void two_nodes_are_two_copies(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-3,8;1=4-7",
+                                    "NUMAMIRROR_HOME_NODE", "1");
+    CHECK(config.active && config.copies == 2);
+    CHECK(config.copy_of_cpu[0] == 0 && config.copy_of_cpu[8] == 0 && config.copy_of_cpu[7] == 1);
+    CHECK(config.copy_of_cpu[9] == -1);
+    CHECK(config.copy[0].cpu_count == 5 && config.copy[1].nodes[0] == 1);
+    CHECK(config.home == 1 && config.home_copy == 1);
+    CHECK(config.min_bytes == 1 << 20);
+}
+
+static void one_copy_can_span_the_nodes_of_a_socket(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0,2=0-3;1,3=4-7",
+                                    "NUMAMIRROR_HOME_NODE", "3");
+    CHECK(config.active && config.copy[0].node_count == 2 && config.copy[0].nodes[1] == 2);
+    CHECK(config.home_copy == 1);
+    CHECK(strcmp(config.copy[1].nodes_text, "1,3") == 0);
+}
+
+static void a_home_in_no_copy_leaves_every_copy_a_replica(void) {
+    struct nm_config config =
+        PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0;1=1", "NUMAMIRROR_HOME_NODE", "5");
+    CHECK(config.active && config.home_copy == -1);
+}
+
+static void a_rehearsal_needs_no_copies(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_REHEARSE", "3");
+    CHECK(config.active && config.rehearsal == 3 && config.copies == 3 && config.home_copy == 0);
+}
+
+static void what_cannot_be_read_makes_it_inert_and_is_named(void) {
+    static const char *const bad[][2] = {
+        {"NUMAMIRROR_COPIES", ""},        {"NUMAMIRROR_COPIES", "0"},
+        {"NUMAMIRROR_COPIES", "=0"},      {"NUMAMIRROR_COPIES", "0=0;1=0"},
+        {"NUMAMIRROR_COPIES", "0=3-1"},   {"NUMAMIRROR_COPIES", "0=x"},
+        {"NUMAMIRROR_COPIES", "0=99999"}, {"NUMAMIRROR_REHEARSE", "0"},
+        {"NUMAMIRROR_REHEARSE", "9"},     {"NUMAMIRROR_HOME_NODE", "-1"},
+        {"NUMAMIRROR_HOME_NODE", "1x"},   {"NUMAMIRROR_MIN_BYTES", "1M"},
+        {"NUMAMIRROR_EVENTS", "/path"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+        struct nm_config config =
+            PARSE("NUMAMIRROR_ABI", "1", bad[i][0], bad[i][1], "NUMAMIRROR_COPIES", "0=0;1=1");
+        CHECK(!config.active && config.error != NULL);
+        CHECK(strstr(config.error, bad[i][0]) != NULL);
+    }
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "2", "NUMAMIRROR_COPIES", "0=0");
+    CHECK(!config.active && strstr(config.error, "NUMAMIRROR_ABI") != NULL);
+}
+
+static void more_copies_or_nodes_than_fit_are_refused(void) {
+    char text[4096] = "";
+    for (int i = 0; i <= NM_MAX_COPIES; ++i)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d=%d;", i, i);
+    CHECK(!PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", text).active);
+    CHECK(!PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0-16=0").active);
+}
+
+int main(void) {
+    RUN(without_the_launcher_it_is_inactive_and_says_nothing);
+    RUN(two_nodes_are_two_copies);
+    RUN(one_copy_can_span_the_nodes_of_a_socket);
+    RUN(a_home_in_no_copy_leaves_every_copy_a_replica);
+    RUN(a_rehearsal_needs_no_copies);
+    RUN(what_cannot_be_read_makes_it_inert_and_is_named);
+    RUN(more_copies_or_nodes_than_fit_are_refused);
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* Events arrive whole as one datagram of JSON, with the descriptor where one is sent. */
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "config.h"
+#include "events.h"
+
+static int listen_as(const char *name) {
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    strcpy(at.sun_path + 1, name);
+    CHECK(bind(fd, (struct sockaddr *)&at, (socklen_t)(sizeof at.sun_family + 1 + strlen(name))) ==
+          0);
+    strcpy(nm_config.events, name);
+    return fd;
+}
+
+static char name[64];
+
+static void a_note_is_one_line_of_json(void) {
+    int fd = listen_as(name);
+    nm_note("warn", "say \"what\"", "back\\slash\n", "");
+    char text[4096];
+    ssize_t bytes = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    CHECK(bytes > 0);
+    text[bytes] = '\0';
+    CHECK(strstr(text, "{\"v\":1,\"pid\":") == text);
+    CHECK(strstr(text, "\"what\":\"say \\\"what\\\"\",\"why\":\"back\\\\slash\\u000a\"") != NULL);
+    CHECK(text[bytes - 1] == '}');
+    close(fd);
+}
+
+static void a_descriptor_travels_with_the_event(void) {
+    int fd = listen_as(name), pipe_ends[2];
+    CHECK(pipe(pipe_ends) == 0);
+    nm_event_with_fd(pipe_ends[1], "hello", "%s", "");
+    char text[256];
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec data = {text, sizeof text};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    CHECK(recvmsg(fd, &message, MSG_DONTWAIT) > 0);
+    int got;
+    memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
+    CHECK(write(got, "x", 1) == 1 && read(pipe_ends[0], text, 1) == 1 && text[0] == 'x');
+    close(got);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    close(fd);
+}
+
+static void without_a_listener_nothing_happens(void) {
+    strcpy(nm_config.events, "numamirror-test-nobody");
+    nm_event("progress", "\"copy\":%d", 1);
+    nm_config.events[0] = '\0';
+    nm_event("progress", "\"copy\":%d", 1);
+}
+
+static void a_text_too_long_is_cut_inside_the_json(void) {
+    char long_text[2000], out[64];
+    memset(long_text, '"', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    nm_json_escape(out, sizeof out, long_text);
+    CHECK(strlen(out) < sizeof out && strlen(out) % 2 == 0);
+}
+
+int main(void) {
+    snprintf(name, sizeof name, "numamirror-test-%ld", (long)getpid());
+    RUN(a_note_is_one_line_of_json);
+    RUN(a_descriptor_travels_with_the_event);
+    RUN(without_a_listener_nothing_happens);
+    RUN(a_text_too_long_is_cut_inside_the_json);
+    return 0;
+}
