@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -65,11 +67,20 @@ def sample_nodes(pid: int, addresses: Sequence[int]) -> PageSample:
 
 
 def spread_addresses(start: int, end: int, count: int, page_bytes: int) -> list[int]:
-    """At most `count` page addresses, evenly spread over [start, end)."""
+    """At most `count` page addresses spread over [start, end): one at random in each equal part.
+
+    At random, since a regular stride would meet every second page of interleaved memory, and so
+    one node only. A range of up to `count` pages is taken whole. The choice is the same each time.
+    """
     pages = max(0, end - start) // page_bytes
     if count >= pages:
         return [start + page * page_bytes for page in range(pages)]
-    return [start + (2 * i + 1) * pages // (2 * count) * page_bytes for i in range(count)]
+    chance = random.Random(start)
+    edges = [part * pages // count for part in range(count + 1)]
+    return [
+        start + chance.randrange(first, after) * page_bytes
+        for first, after in itertools.pairwise(edges)
+    ]
 
 
 def _locate_batch(pid: int, addresses: Sequence[int]) -> list[int]:

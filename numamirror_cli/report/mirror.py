@@ -160,6 +160,8 @@ def _facts(status: MirrorStatus) -> Iterator[str]:
         f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
         f"{size(status.gemm_bytes)} that GEMM reads)"
     )
+    if status.state == "freed":
+        yield "The engine has freed these weights since: the figures are from before"
     if uncovered := list(_uncovered(status)):
         yield f"Not covered: {', '.join(uncovered)}"
     elif status.reason:

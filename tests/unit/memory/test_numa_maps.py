@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,38 +17,32 @@ from numamirror_cli.memory.numa_maps import (
     read_numa_maps,
 )
 from numamirror_cli.memory.placement import add_up
+from tests.unit.memory.replay import case
 
 MIB = 1 << 20
-CASES = Path(__file__).parents[4] / "shared/cases/cases.json"
 
 
-def field_case(name: str) -> dict[str, object]:
-    if not CASES.exists():
-        pytest.skip("the field cases (shared/cases beside the repository) are not here")
-    return next(c for c in json.loads(CASES.read_text())["maps"] if c["id"] == name)
-
-
-def test_p01_a_mapped_model_is_counted_on_the_node_that_holds_it():
-    case = field_case("P01")
-    mapping = parse_line(case["line"])
+def test_p01_a_mapped_model_is_counted_on_the_node_that_holds_it(shared_dir):
+    given = case(shared_dir, "P01")
+    mapping = parse_line(given["line"])
     assert mapping.path == "/models/m.gguf"
     assert mapping.policy == "bind:0"
     mib = {str(node): count / MIB for node, count in mapping.bytes_by_node.items()}
-    assert mib == case["right"]["file_mib"]
+    assert mib == given["right"]["file_mib"]
 
 
-def test_p02_huge_pages_are_counted_in_their_own_size():
-    case = field_case("P02")
-    mapping = parse_line(case["line"])
+def test_p02_huge_pages_are_counted_in_their_own_size(shared_dir):
+    given = case(shared_dir, "P02")
+    mapping = parse_line(given["line"])
     assert mapping.path == "/anon_hugepage (deleted)"
     placement = add_up([mapping])
     mib = {str(node): rows.huge / MIB for node, rows in placement.by_node.items()}
-    assert mib == case["right"]["huge_mib"]
+    assert mib == given["right"]["huge_mib"]
     assert placement.total.total == placement.total.huge
 
 
-def test_p03_a_library_page_on_an_unknown_node_is_kept():
-    placement = add_up([parse_line(field_case("P03")["line"])], nodes=[0, 1])
+def test_p03_a_library_page_on_an_unknown_node_is_kept(shared_dir):
+    placement = add_up([parse_line(case(shared_dir, "P03")["line"])], nodes=[0, 1])
     assert list(placement.by_node) == [0, 1, 3]
     assert placement.by_node[3].private == 200 * 4096
 

@@ -1,0 +1,151 @@
+"""A process's mappings, put together into what a person would name: files, replicas, buffers.
+
+Whether anonymous memory holds weights cannot be read off a name: engines load without mapping too
+(direct I/O, --no-mmap, repacking). Large anonymous buffers are therefore listed by their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+from numamirror_cli.memory.maps import Extent
+from numamirror_cli.memory.numa_maps import Mapping
+from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
+
+# Name that the shim gives its arenas (PR_SET_VMA_ANON_NAME).
+REPLICA_PREFIX = "numamirror:replica:"
+# Buffers of at least this size are listed one by one.
+LARGE = 64 << 20
+
+WEIGHTS, REPLICA, ANONYMOUS, FILE, LIBRARY, OTHER = (
+    "weights",
+    "replica",
+    "anonymous",
+    "file",
+    "library",
+    "other",
+)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One or more mappings that belong together.
+
+    kind: WEIGHTS (a mapped GGUF file), REPLICA (of the shim), ANONYMOUS (large), FILE (any other
+    mapped file or shared memory), LIBRARY (a file with code in it), OTHER (small anonymous).
+    name: path, name of the arena, or address range. mapped: bytes of address space.
+    policy: of the mapping with most memory. mapmax: most processes that map one of its pages.
+    """
+
+    kind: str
+    name: str
+    mapped: int
+    bytes_by_node: MappingOf[int, int]
+    policy: Policy = DEFAULT
+    mapmax: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """In memory, on all nodes."""
+        return sum(self.bytes_by_node.values())
+
+    @property
+    def faulted_share(self) -> float:
+        """Of what is mapped, the share that is in memory and mapped by the process."""
+        return min(1.0, self.bytes / self.mapped) if self.mapped else 0.0
+
+
+def find_buffers(mappings: Iterable[Mapping], extents: Sequence[Extent]) -> tuple[Buffer, ...]:
+    """Put a process's mappings together, largest buffer first; empty ones are left out."""
+    reach = {extent.start: extent for extent in extents}
+    code = {extent.name for extent in extents if extent.executable and extent.inode}
+    groups: dict[tuple[str, str], list[tuple[Mapping, Extent]]] = {}
+    last_anonymous: Extent | None = None
+    run = ""
+    for mapping in mappings:
+        extent = reach.get(mapping.address) or _unknown_extent(mapping)
+        kind, name = _kind_and_name(mapping, extent, code)
+        if kind == ANONYMOUS:
+            # Neighbours are one buffer that policies or protections have split.
+            if last_anonymous is None or last_anonymous.end != extent.start:
+                run = f"{extent.start:x}"
+            last_anonymous, name = extent, run
+        groups.setdefault((kind, name), []).append((mapping, extent))
+    buffers = _small_put_together([_buffer(kind, parts) for (kind, _), parts in groups.items()])
+    return tuple(sorted(buffers, key=lambda buffer: -buffer.bytes))
+
+
+def _unknown_extent(mapping: Mapping) -> Extent:
+    """What numa_maps alone tells, for a mapping that came or grew between two readings."""
+    end = mapping.address + max(mapping.bytes, mapping.page_bytes)
+    return Extent(mapping.address, end, "rw-p", name=mapping.path or "")
+
+
+def _kind_and_name(mapping: Mapping, extent: Extent, code: set[str]) -> tuple[str, str]:
+    if extent.given_name.startswith(REPLICA_PREFIX):
+        return REPLICA, extent.given_name
+    if mapping.heap or mapping.stack:
+        return OTHER, ""
+    path = mapping.path or (extent.name if extent.inode else "")
+    if not path or path.startswith(("/anon_hugepage", "/dev/zero")):
+        return ANONYMOUS, ""
+    if is_weights_file(path):
+        return WEIGHTS, path
+    return (LIBRARY, "") if path in code else (FILE, path)
+
+
+def is_weights_file(path: str) -> bool:
+    """A GGUF file by its name, deleted or not."""
+    return path.removesuffix(" (deleted)").lower().endswith(".gguf")
+
+
+def _buffer(kind: str, parts: Sequence[tuple[Mapping, Extent]]) -> Buffer:
+    largest, extent = max(parts, key=lambda part: part[0].bytes)
+    name = {
+        ANONYMOUS: f"{parts[0][1].start:x}-{parts[-1][1].end:x}",
+        LIBRARY: "programs and libraries",
+        OTHER: "heap, stacks and small buffers",
+        REPLICA: extent.given_name,
+    }.get(kind, largest.path or extent.name)
+    return Buffer(
+        kind=kind,
+        name=name,
+        mapped=sum(extent.bytes for _, extent in parts),
+        bytes_by_node=add_by_node(mapping.bytes_by_node for mapping, _ in parts),
+        policy=_policy(largest),
+        mapmax=max(mapping.mapmax for mapping, _ in parts),
+    )
+
+
+def _policy(mapping: Mapping) -> Policy:
+    try:
+        return parse_policy(mapping.policy)
+    except ValueError:
+        return Policy(mapping.policy)
+
+
+def _small_put_together(buffers: Sequence[Buffer]) -> list[Buffer]:
+    """Anonymous buffers and files below LARGE become part of OTHER; nothing is lost in the sum."""
+    kept = [b for b in buffers if b.kind in (WEIGHTS, REPLICA, LIBRARY) or b.bytes >= LARGE]
+    small = [b for b in buffers if b not in kept]
+    if small:
+        kept.append(
+            Buffer(
+                OTHER,
+                "heap, stacks and small buffers",
+                sum(buffer.mapped for buffer in small),
+                add_by_node(buffer.bytes_by_node for buffer in small),
+            )
+        )
+    return [buffer for buffer in kept if buffer.bytes]
+
+
+def add_by_node(amounts: Iterable[MappingOf[int, int]]) -> dict[int, int]:
+    """The sums per node, in id order."""
+    sums: dict[int, int] = {}
+    for amount in amounts:
+        for node, count in amount.items():
+            sums[node] = sums.get(node, 0) + count
+    return dict(sorted(sums.items()))

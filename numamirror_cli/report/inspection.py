@@ -1,0 +1,176 @@
+"""One process's memory as text and as JSON (version 1, docs/json.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.memory.buffers import ANONYMOUS, REPLICA, WEIGHTS, Buffer
+from numamirror_cli.memory.inspection import Inspection
+from numamirror_cli.memory.threads import Threads
+from numamirror_cli.report.judgement import copies_text
+from numamirror_cli.report.mirror import mirror_json, render_mirror
+from numamirror_cli.report.placement import placement_json, render_placement
+from numamirror_cli.report.tables import plain_table
+from numamirror_cli.report.text import counted, percent, printable
+from numamirror_cli.report.units import size
+from numamirror_cli.report.verdict import Verdict, render_verdicts, verdict_json
+
+SCHEMA = 1
+_BALANCING = {0: "0 (off)", 1: "1 (on)", 2: "2 (memory tiering)"}
+
+
+def render_inspection(inspection: Inspection, verdicts: Sequence[Verdict]) -> RenderableType:
+    """numastat's table first, then buffers, threads, settings, the mirror and the verdicts."""
+    process = inspection.process
+    parts: list[RenderableType] = [
+        render_placement(inspection.placement, process.pid, process.command),
+        Text(),
+        _buffer_table(inspection.buffers),
+        Text(),
+        *(Text(line) for line in _facts(inspection)),
+    ]
+    if inspection.mirror is not None:
+        parts += [Text(), Text("Mirror", style="bold"), render_mirror(inspection.mirror)]
+    parts += [Text(), render_verdicts(verdicts)]
+    return Group(*parts)
+
+
+def inspection_json(inspection: Inspection, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The document of `inspect --json`. Amounts are bytes; keys that are node ids are strings."""
+    mirror = inspection.mirror
+    return {
+        "schema": SCHEMA,
+        "pid": inspection.process.pid,
+        "command": inspection.process.command,
+        "arguments": list(inspection.process.arguments),
+        "policy": str(inspection.policy),
+        "numa_balancing": inspection.numa_balancing,
+        "cpuset": {
+            "path": inspection.cpuset.path,
+            "mems": _list_or_none(inspection.cpuset.mems),
+        },
+        "placement_bytes": placement_json(inspection.placement),
+        "sample": _sample_json(inspection),
+        "buffers": [_buffer_json(buffer) for buffer in inspection.buffers],
+        "weights": _weights_json(inspection),
+        "threads": _threads_json(inspection.threads),
+        "mirror": None if mirror is None else mirror_json(mirror),
+        "verdict": verdict_json(verdicts),
+        "notes": list(inspection.notes),
+        "seconds": round(inspection.seconds, 4),
+    }
+
+
+def _buffer_table(buffers: Sequence[Buffer]) -> RenderableType:
+    table = plain_table("In memory", "On nodes", "What", right=("In memory",))
+    for buffer in buffers:
+        table.add_row(size(buffer.bytes), where_text(buffer.bytes_by_node), _what(buffer))
+    return table
+
+
+def where_text(by_node: Mapping[int, int]) -> str:
+    """Nodes with their shares, as in "1" for all on node 1, "0: 47 %, 1: 53 %"; "" for nothing."""
+    total = sum(by_node.values())
+    holding = {node: count for node, count in by_node.items() if count}
+    if len(holding) == 1:
+        return str(next(iter(holding)))
+    return ", ".join(f"{node}: {percent(count / total)}" for node, count in holding.items())
+
+
+def _what(buffer: Buffer) -> str:
+    name = printable(buffer.name)
+    if buffer.kind == REPLICA:
+        return f"replica for node {name.rpartition(':node')[2]}"
+    details = list(_details(buffer))
+    text = {WEIGHTS: f"weights {name}", ANONYMOUS: f"anonymous {name}"}.get(buffer.kind, name)
+    return f"{text} ({', '.join(details)})" if details else text
+
+
+def _details(buffer: Buffer) -> Iterator[str]:
+    if buffer.kind == WEIGHTS:
+        yield f"{percent(buffer.faulted_share)} of {size(buffer.mapped)} faulted in"
+        if buffer.mapmax > 1:
+            yield f"mapped by {buffer.mapmax} processes"
+    if buffer.kind in (WEIGHTS, ANONYMOUS) and not buffer.policy.is_default:
+        yield f"policy {buffer.policy}"
+
+
+def _facts(inspection: Inspection) -> Iterator[str]:
+    threads = inspection.threads
+    weights = inspection.weights
+    if weights is not None and weights.copies is not None and inspection.mirror is None:
+        yield f"Copies of the weights: {copies_text(weights.copies).removesuffix(' copies')}"
+    yield f"Policy: {inspection.policy}"
+    yield f"Threads: {_threads_text(threads)}; allowed CPUs {threads.allowed_cpus or 'unknown'}"
+    if inspection.cpuset.mems is not None:
+        yield f"Memory nodes allowed: {format_list(inspection.cpuset.mems)}"
+    setting = inspection.numa_balancing
+    yield f"numa_balancing: {_BALANCING.get(setting, setting) if setting is not None else 'none'}"
+    if inspection.sample is not None:
+        yield (
+            f"Estimated from {inspection.sample.asked} pages: a node's sum is right to "
+            f"{size(inspection.sample.bound)} (95 %); --exact counts all"
+        )
+    for note in inspection.notes:
+        yield f"Note: {printable(note)}"
+
+
+def _threads_text(threads: Threads) -> str:
+    if not threads.running:
+        return f"{counted(threads.unplaced, 'thread')} on unknown nodes"
+    return ", ".join(
+        f"{count} on node {node}"
+        + (f" ({threads.busy[node]} busy)" if node in threads.busy else "")
+        for node, count in threads.running.items()
+    )
+
+
+def _threads_json(threads: Threads) -> dict[str, Any]:
+    return {
+        "running": _keys_as_text(threads.running),
+        "busy": _keys_as_text(threads.busy),
+        "allowed_cpus": threads.allowed_cpus,
+        "unplaced": threads.unplaced,
+    }
+
+
+def _buffer_json(buffer: Buffer) -> dict[str, Any]:
+    return {
+        "kind": buffer.kind,
+        "name": buffer.name,
+        "bytes": _keys_as_text(buffer.bytes_by_node),
+        "mapped_bytes": buffer.mapped,
+        "policy": str(buffer.policy),
+        "mapmax": buffer.mapmax,
+    }
+
+
+def _weights_json(inspection: Inspection) -> dict[str, Any] | None:
+    weights = inspection.weights
+    if weights is None:
+        return None
+    return {
+        "path": weights.name or None,
+        "bytes": _keys_as_text(weights.by_node),
+        "one_copy_bytes": weights.one_copy,
+        "copies": None if weights.copies is None else round(weights.copies, 4),
+        "faulted_share": round(weights.faulted_share, 4),
+    }
+
+
+def _sample_json(inspection: Inspection) -> dict[str, int] | None:
+    sample = inspection.sample
+    return None if sample is None else {"pages": sample.asked, "bound_bytes": sample.bound}
+
+
+def _list_or_none(members: frozenset[int] | None) -> str | None:
+    return None if members is None else format_list(members)
+
+
+def _keys_as_text(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(node): count for node, count in counts.items()}

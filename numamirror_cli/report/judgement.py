@@ -1,0 +1,157 @@
+"""What to make of an inspection: one to three sentences, each with its remedy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.memory.inspection import Inspection
+from numamirror_cli.memory.kernel import BALANCING_OFF
+from numamirror_cli.memory.process import Process
+from numamirror_cli.memory.weights import MOST, Weights, replica_bytes
+from numamirror_cli.report.mirror import judge_mirror
+from numamirror_cli.report.text import percent, printable
+from numamirror_cli.report.units import size
+from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
+
+
+def judge(inspection: Inspection) -> tuple[Verdict, ...]:
+    """All verdicts on a process, the weightiest subject first."""
+    return (
+        *_judge_placement(inspection),
+        *_judge_replicas(inspection),
+        *judge_balancing(inspection.numa_balancing, inspection.nodes),
+    )
+
+
+def judge_balancing(numa_balancing: int | None, nodes: Sequence[int]) -> Iterator[Verdict]:
+    """Automatic NUMA balancing moves pages behind everybody's back, on more than one node."""
+    if numa_balancing and len(nodes) > 1:
+        text = (
+            f"kernel.numa_balancing is {numa_balancing}: the kernel moves pages by itself, and "
+            "stalls threads to find out which"
+        )
+        yield Verdict(WARN, text, BALANCING_OFF)
+
+
+def judge_weights(
+    weights: Weights,
+    thread_nodes: frozenset[int],
+    *,
+    start_again: str,
+    settle: str = "",
+) -> Iterator[Verdict]:
+    """Where the weights are against where the threads are.
+
+    thread_nodes: where they run. start_again, settle: the command lines of the remedies.
+    """
+    if weights.in_file and weights.faulted_share < MOST:
+        text = (
+            f"{percent(weights.faulted_share)} of {size(weights.mapped)} faulted in: "
+            "placement is not final"
+        )
+        yield Verdict(WARN, text, settle)
+    yield _judge_spread(weights, thread_nodes, start_again)
+
+
+def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
+    status = inspection.mirror
+    if inspection.mirror_problem:
+        yield Verdict(WARN, f"{inspection.mirror_problem}: whether it is mirrored is not known")
+    if status is not None:
+        yield from judge_mirror(status)
+        if status.state in ("mirrored", "partial", "building", "waiting"):
+            return
+    weights = inspection.weights
+    if len(inspection.nodes) < 2:
+        yield Verdict(OK, "this machine has one memory node: there is nothing to place")
+    elif weights is None:
+        yield Verdict(OK, "no weights found: no GGUF file is mapped, and no large buffer is there")
+    else:
+        yield from judge_weights(
+            weights,
+            inspection.threads.nodes,
+            start_again=restart_command(inspection.process),
+            settle=f"numamirror inspect {inspection.process.pid} --until-settled",
+        )
+
+
+def _judge_spread(weights: Weights, thread_nodes: frozenset[int], start_again: str) -> Verdict:
+    what = f"{size(weights.bytes)}{_what(weights)}"
+    nodes = weights.nodes
+    if weights.mirrored:
+        return Verdict(OK, f"{_copies(weights)} on {name_nodes(nodes)}: mirrored")
+    if len(nodes) > 1:
+        text = f"{_copies(weights)}, {what}: spread over {len(nodes)} nodes, NOT mirrored"
+        return Verdict(WARN, text, start_again)
+    where = f"{percent(_share_on(weights, nodes))} of {what} on {name_nodes(nodes)}"
+    if not thread_nodes:
+        return Verdict(WARN, f"{where}; where its threads run is not known")
+    if thread_nodes == frozenset(nodes):
+        return Verdict(OK, f"{where}, where its threads run: local")
+    threads = f"threads on {name_nodes(sorted(thread_nodes))}"
+    if not thread_nodes & frozenset(nodes):
+        return Verdict(BAD, f"{where}, {threads}: remote{_policy_phrase(weights)}", start_again)
+    return Verdict(WARN, f"{where}, {threads}: local to some, remote to the others", start_again)
+
+
+def _what(weights: Weights) -> str:
+    if weights.in_file:
+        return ""
+    return " of anonymous memory, taken for weights by its size"
+
+
+def _copies(weights: Weights) -> str:
+    """As in "1.02 copies of 379 GiB", or what is known of it."""
+    if weights.copies is None or weights.one_copy is None:
+        return f"{size(weights.bytes)} in all"
+    return f"{copies_text(weights.copies)} of {size(weights.one_copy)}"
+
+
+def copies_text(copies: float) -> str:
+    """How many copies, with the digits that tell spread from mirrored: "1.02 copies"."""
+    digits = 1 if abs(copies - round(copies, 1)) < 0.005 else 2
+    return f"{copies:.{digits}f} copies"
+
+
+def _share_on(weights: Weights, nodes: Sequence[int]) -> float:
+    on = sum(weights.by_node.get(node, 0) for node in nodes)
+    # A few pages elsewhere are not worth a digit.
+    return round(on / weights.bytes, 2) if weights.bytes else 0.0
+
+
+def _policy_phrase(weights: Weights) -> str:
+    """A policy that asked for other nodes did nothing to pages that were in the cache before."""
+    policy = weights.policy
+    if not weights.in_file or policy.is_default or policy.nodes & frozenset(weights.nodes):
+        return ""
+    return f"; {policy} does not move cached pages"
+
+
+def _judge_replicas(inspection: Inspection) -> Iterator[Verdict]:
+    """The kernel's word on the shim's arenas, against what each is named after."""
+    if inspection.mirror is None or inspection.mirror.rehearsal:
+        return
+    for arena, by_node in replica_bytes(inspection.buffers).items():
+        astray = _astray(arena, by_node)
+        total = sum(by_node.values())
+        if total and astray > (1 - MOST) * total:
+            text = f"{percent(astray / total)} of the replica for node {arena} lies elsewhere"
+            yield Verdict(BAD, text, restart_command(inspection.process))
+
+
+def _astray(arena: str, by_node: Mapping[int, int]) -> int:
+    wanted = {int(node) for node in arena.split(",") if node.isdecimal()}
+    return sum(count for node, count in by_node.items() if node not in wanted)
+
+
+def restart_command(process: Process) -> str:
+    """The command line that starts a process again, mirrored."""
+    command = printable(shlex.join(process.arguments)) or process.command
+    return f"numamirror run -- {command}"
+
+
+def name_nodes(nodes: Sequence[int]) -> str:
+    """As in "node 0" or "nodes 0-1"."""
+    return f"node{'s' if len(nodes) != 1 else ''} {format_list(nodes) or 'unknown'}"
