@@ -12,6 +12,10 @@ from typing import Any, BinaryIO
 _OUR_MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
 
+# Sanitizer runtimes, which refuse to start when another library comes before them.
+_SANITIZERS = ("libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libclang_rt.")
+
+
 @dataclass(frozen=True)
 class ElfFacts:
     """How a program or library is loaded.
@@ -35,6 +39,11 @@ class ElfFacts:
         """Loaded by musl's loader, or linked against musl."""
         names = (self.loader or "", self.soname, *self.needed)
         return any("ld-musl" in name or "libc.musl" in name for name in names)
+
+    @property
+    def sanitizers(self) -> tuple[str, ...]:
+        """Sanitizer runtimes that it is linked with; they must be loaded before all else."""
+        return tuple(name for name in self.needed if name.startswith(_SANITIZERS))
 
 
 def read_elf(path: Path) -> ElfFacts | None:

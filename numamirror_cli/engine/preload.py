@@ -18,9 +18,6 @@ from numamirror_cli.engine.shim import Shim
 from numamirror_cli.engine.target import Target
 from numamirror_cli.notice import Notice
 
-# Runtimes that refuse to start when another library comes before them.
-_SANITIZERS = ("libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libclang_rt.")
-
 # A trial that takes longer than this tells nothing, and the user waits.
 _TRIAL_SECONDS = 2.0
 
@@ -44,7 +41,7 @@ def judge_preload(
     """What to preload for that target, and whether it will be honoured."""
     if shim.path is None:
         return Preload((), False, shim.problem)
-    entries = (*_sanitizers_first(target, environ), str(shim.path))
+    entries = (*_sanitizers_first(target, shim, environ), str(shim.path))
     if target.elf is None:
         return Preload(entries, True)
     if forbidden := _harm(target, target.elf):
@@ -109,11 +106,11 @@ def _privilege_notice(file: Path, raised: str) -> Notice:
     return Notice(f"{file.name}: cannot preload, policy only", why, remedy)
 
 
-def _sanitizers_first(target: Target, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Sanitizer runtimes that the program is linked with and that must stand before the shim."""
-    needed = target.elf.needed if target.elf else ()
+def _sanitizers_first(target: Target, shim: Shim, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Sanitizer runtimes that must stand before the shim and that the user has not preloaded."""
+    wanted = dict.fromkeys((*(target.elf.sanitizers if target.elf else ()), *shim.before))
     already = environ.get("LD_PRELOAD", "")
-    return tuple(name for name in needed if name.startswith(_SANITIZERS) and name not in already)
+    return tuple(name for name in wanted if name not in already)
 
 
 def _try_loading(

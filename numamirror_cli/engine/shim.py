@@ -20,10 +20,14 @@ _UNSPELLABLE = re.compile(r"[\s:$]")
 
 @dataclass(frozen=True)
 class Shim:
-    """path: the file to preload, None when there is none that can be; problem: why, then."""
+    """path: the file to preload, None when there is none that can be; problem: why, then.
+
+    before: libraries that must stand before it in LD_PRELOAD, since it is built with sanitizers.
+    """
 
     path: Path | None
     problem: Notice | None = None
+    before: tuple[str, ...] = ()
 
 
 def find_shim(environ: Mapping[str, str]) -> Shim:
@@ -35,7 +39,10 @@ def find_shim(environ: Mapping[str, str]) -> Shim:
     if named := environ.get(SHIM_VARIABLE):
         return _checked(Path(named).absolute())
     for candidate in _candidates(Path(numamirror_cli.__file__).parent.resolve()):
-        return _checked(candidate)
+        found = _checked(candidate)
+        # A developer's sanitizer build would change the program that is run: only by name.
+        if not found.before:
+            return found
     return Shim(
         None,
         Notice(
@@ -72,7 +79,7 @@ def _checked(path: Path) -> Shim:
             "LD_PRELOAD cannot spell a path with spaces, colons or dollar signs",
             "install numamirror under another path",
         )
-    return Shim(path)
+    return Shim(path, before=elf.sanitizers)
 
 
 def _unusable(path: Path, why: str, remedy: str) -> Shim:

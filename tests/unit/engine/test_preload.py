@@ -154,6 +154,18 @@ def test_libasan_that_the_user_preloads_is_not_added_again(compile_c: Compile, s
     )
 
 
+def test_a_shim_built_with_asan_does_not_keep_a_program_from_starting(compile_c: Compile) -> None:
+    engine = compile_c("engine", PROGRAM)
+    path = compile_c("libshim.so", "int x;", "-shared", "-fPIC", "-fsanitize=address")
+    shim = find_shim({"NUMAMIRROR_SHIM": str(path)})
+    if not shim.before:
+        pytest.skip("this compiler links the sanitizer's runtime statically")
+    target = find_target([str(engine)], os.environ)
+    preload = judge_preload(target, shim, this_caller(), {})
+    assert starts_with(preload, engine).returncode == 0
+    assert starts_with(Preload(preload.entries[1:], True), engine).returncode != 0
+
+
 def test_a_shim_that_needs_a_newer_libc_is_not_preloaded_and_the_version_is_named(
     compile_c: Compile, tmp_path: Path
 ) -> None:
