@@ -4,6 +4,8 @@
  *
  * One mutex in the shim serialises writers of everything but `thread`; `seq` is a seqlock (odd
  * while being written). Each `thread` entry has one writer, its thread, and needs no lock.
+ * The figures are those of the last graph that was computed: what an engine frees afterwards is
+ * taken out when it computes again.
  * Fields are only ever added at the end, with a new NM_STATUS_VERSION.
  */
 #ifndef NUMAMIRROR_STATUS_H
@@ -24,7 +26,7 @@ enum nm_state {
     NM_MIRRORED = 3, /* every GEMM weight of at least the minimum size has its copies */
     NM_PARTIAL = 4,  /* some have not; `reason` says why */
     NM_OFF = 5,      /* an engine computes, but its weights are not mirrored; see `reason` */
-    NM_FREED = 6,    /* the engine freed its last weights; the figures are those from before */
+    NM_FREED = 6,    /* the engine freed its last weights after that */
 };
 
 enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2 };

@@ -357,6 +357,7 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
         nm_registry_sweep();
     } else {
         nm_table_free(build.table);
+        if (old != NULL && atomic_load(&nm_stale)) nm_tell(old, nm_status->reason);
     }
     for (size_t i = 0; i < build.fill_count; ++i) free(build.pieces[i]);
     free(build.is_new);

@@ -72,5 +72,7 @@ void nm_dst_written(const struct nm_layout *l, const void *op) {
     int code = nm_op(l, op);
     struct nm_weight *weight = nm_table_find(table, (uintptr_t)nm_data(l, op));
     if (weight == NULL || (code >= 0 && code < NM_OPS_MAX && l->moves_no_bytes[code])) return;
-    if (!atomic_exchange(&weight->dead, true)) atomic_store(&nm_news, true);
+    if (atomic_exchange(&weight->dead, true)) return;
+    atomic_store(&nm_stale, true);
+    atomic_store(&nm_news, true);
 }

@@ -6,11 +6,11 @@
 #include "config.h"
 #include "events.h"
 #include "status.h"
-#include "tell.h"
 
 struct nm_registry nm_registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 struct nm_table *_Atomic nm_table;
 _Atomic bool nm_news;
+_Atomic bool nm_stale;
 static _Atomic unsigned graphs_in_flight;
 
 /* Index of the first buffer that ends after the address. */
@@ -136,9 +136,9 @@ static void drop_weights(const struct nm_buffer *gone) {
     }
     if (bytes == 0) return;
     nm_event("freed", "\"bytes\":%zu,\"mirrored_bytes\":%zu", bytes, mirrored);
-    char reason[sizeof nm_status->reason];
-    memcpy(reason, nm_status->reason, sizeof reason);
-    nm_tell(rest, reason);
+    if (rest == NULL || rest->count == 0) nm_status_set(NM_FREED, "");
+    atomic_store(&nm_stale, true);
+    atomic_store(&nm_news, true);
 }
 
 void nm_registry_drop_buffer(const void *id) {

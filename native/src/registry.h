@@ -35,6 +35,10 @@ extern struct nm_registry nm_registry;
 /* The table in force; NULL until weights are known. */
 extern struct nm_table *_Atomic nm_table;
 
+/* Set when the status page no longer shows what the table holds: it is told again at the next
+ * graph, so that an engine that frees its model at exit leaves the figures of its work. */
+extern _Atomic bool nm_stale;
+
 /* Set when a graph may hold weights that the table does not know. */
 extern _Atomic bool nm_news;
 

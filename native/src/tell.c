@@ -56,10 +56,6 @@ static void recount_copy(const struct nm_table *table, int copy, struct nm_range
     shown->sampled_local = sample.local;
     shown->sample_errno = sample.error;
     nm_status_end();
-    if (in_place)
-        nm_event("primary",
-                 "\"copy\":%d,\"node\":%d,\"bytes\":%zu,\"sampled_pages\":%u,\"sampled_local\":%u",
-                 copy, where->nodes[0], bytes, sample.pages, sample.local);
 }
 
 static size_t arena_bytes(void) {
@@ -70,10 +66,9 @@ static size_t arena_bytes(void) {
 }
 
 void nm_tell(const struct nm_table *table, const char *reason) {
-    if (table == NULL || table->count == 0) {
-        nm_status_set(NM_FREED, reason);
-        return;
-    }
+    char kept[sizeof nm_status->reason]; /* it may be the page's own text */
+    snprintf(kept, sizeof kept, "%s", reason);
+    atomic_store(&nm_stale, false);
     struct nm_range *ranges = calloc(table->count + 1, sizeof *ranges);
     for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
         recount_copy(table, copy, ranges);
@@ -90,11 +85,21 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     nm_status->arena_bytes = arena_bytes();
     nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     nm_status->state = sum.mirrored == 0 ? NM_OFF : sum.refused > 0 ? NM_PARTIAL : NM_MIRRORED;
-    snprintf(nm_status->reason, sizeof nm_status->reason, "%s", reason);
+    snprintf(nm_status->reason, sizeof nm_status->reason, "%s", kept);
     nm_status_end();
 }
 
+static void tell_primary(int copy) {
+    const struct nm_status_copy *shown = &nm_status->copy[copy];
+    nm_event("primary",
+             "\"copy\":%d,\"node\":%d,\"bytes\":%llu,\"sampled_pages\":%u,\"sampled_local\":%u",
+             copy, shown->node, (unsigned long long)shown->bytes, shown->sampled_pages,
+             shown->sampled_local);
+}
+
 void nm_tell_coverage(void) {
+    for (int copy = 0; copy < nm_config.copies; ++copy)
+        if (nm_status->copy[copy].role == NM_PRIMARY) tell_primary(copy);
     nm_event(
         "coverage",
         "\"gemm_bytes\":%llu,\"mirrored_bytes\":%llu,\"small_bytes\":%llu,"

@@ -4,11 +4,10 @@
 
 #include "table.h"
 
-/* Caller holds the registry's lock. `reason`: why something is not mirrored, or "". With no weight
- * left the page keeps its last figures, in state NM_FREED. */
+/* Caller holds the registry's lock. `reason`: why something is not mirrored, or "". */
 void nm_tell(const struct nm_table *table, const char *reason);
 
-/* The launcher's event for a build that has ended; the figures are those of the last nm_tell. */
+/* The launcher's events for a build that has ended; the figures are those of the last nm_tell. */
 void nm_tell_coverage(void);
 
 #endif

@@ -133,6 +133,23 @@ static void a_write_to_the_primary_reaches_the_replica(void) {
     munmap(packed, 2 * MIB);
 }
 
+static void a_freed_model_leaves_the_figures_until_the_next_graph(void) {
+    rehearse(false);
+    char *first = memory(2 * MIB), *second = memory(2 * MIB);
+    nm_registry_add_buffer(first, first, 2 * MIB, true);
+    nm_registry_add_buffer(second, second, 2 * MIB, true);
+    build(first, 2 * MIB, false);
+    build(second, 2 * MIB, false);
+    nm_registry_drop_buffer(first);
+    CHECK(nm_status->state == NM_MIRRORED && nm_status->gemm_bytes == 4 * MIB);
+    build(second, 2 * MIB, false); /* what a graph on the second model brings: nothing new */
+    CHECK(nm_status->gemm_bytes == 2 * MIB && nm_status->mirrored_bytes == 2 * MIB);
+    nm_registry_drop_buffer(second);
+    CHECK(nm_status->state == NM_FREED && nm_status->gemm_bytes == 2 * MIB);
+    munmap(first, 2 * MIB);
+    munmap(second, 2 * MIB);
+}
+
 static void loading_and_freeing_fifty_times_leaves_nothing(void) {
     rehearse(true);
     for (int round = 0; round < 50; ++round) {
@@ -162,6 +179,7 @@ int main(void) {
     RUN(weights_that_come_later_join_the_arena_that_is_there);
     RUN(without_seams_weights_are_booked_and_not_copied);
     RUN(a_write_to_the_primary_reaches_the_replica);
+    RUN(a_freed_model_leaves_the_figures_until_the_next_graph);
     RUN(loading_and_freeing_fifty_times_leaves_nothing);
     RUN(empty_buffers_of_a_probing_engine_are_ignored);
     return 0;

@@ -1,0 +1,65 @@
+# make demo   build, install into .venv, run a real model mirrored, compare
+# make test   every test: C under sanitizers, units, real engines, a multi-node kernel in QEMU
+# make lint   types, style, formats
+SHELL := /bin/bash
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+CORES := $(shell nproc)
+SOURCES := $(shell find numamirror_cli native/src native/include -type f -not -name '*.pyc') \
+           pyproject.toml README.md native/CMakeLists.txt
+C_FILES = $(shell find native tests -name '*.[ch]')
+
+.PHONY: demo test lint format test-native test-unit test-engines test-guest clean
+
+demo: $(VENV)/.demo
+	@$(PYTHON) tests/engines/demo.py
+
+test: $(VENV)/.all test-native test-unit test-engines test-guest
+
+# ---- one virtual environment; a stamp for each set of packages ----
+
+$(PYTHON):
+	@python3 -m venv $(VENV) || { rm -rf $(VENV); tools/install-venv; python3 -m venv $(VENV); }
+
+$(VENV)/.demo: $(PYTHON) $(SOURCES)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[demo]'
+	@touch $@
+
+$(VENV)/.all: $(PYTHON) $(SOURCES)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[demo,dev,engines,guest]'
+	@touch $@ $(VENV)/.demo
+
+# ---- tests; pytest's exit 5 (nothing collected) is a failure like any other ----
+
+test-native: $(VENV)/.all
+	@for kind in address,undefined thread; do \
+	    tree=build/sanitize/$${kind%%,*}; \
+	    $(VENV)/bin/cmake -S native -B $$tree -DNM_SANITIZE=$$kind -DCMAKE_BUILD_TYPE=Debug >/dev/null && \
+	    $(VENV)/bin/cmake --build $$tree -j$(CORES) >/dev/null && \
+	    $(VENV)/bin/ctest --test-dir $$tree --output-on-failure || exit 1; \
+	done
+
+test-unit: $(VENV)/.all
+	$(PYTHON) -m pytest tests/unit
+
+test-engines: $(VENV)/.all
+	$(PYTHON) -m pytest tests/engines
+
+test-guest: $(VENV)/.all
+	$(PYTHON) -m pytest tests/guest
+
+# ---- the look of the code ----
+
+lint: $(VENV)/.all
+	$(VENV)/bin/mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/clang-format --dry-run -Werror $(C_FILES)
+
+format: $(VENV)/.all
+	$(VENV)/bin/ruff check --fix --quiet . || true
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(C_FILES)
+
+clean:
+	rm -rf build dist $(VENV)
