@@ -48,7 +48,7 @@ struct nm_status_copy {
  * by the experts that the op uses. tid 0: unused. */
 struct nm_status_thread {
     uint32_t tid;
-    int32_t copy;            /* index of the copy it read last, -1 none */
+    int32_t copy;            /* whose copy the counts are of, -1: of none */
     uint64_t replica_bytes;  /* from a replica of its own node */
     uint64_t home_bytes;     /* from the primary, by a reader of the copy with role PRIMARY */
     uint64_t other_bytes;    /* from the primary, elsewhere or not mirrored */
@@ -79,7 +79,8 @@ struct nm_status {
     char engine[256];        /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];
-    struct nm_status_thread retired; /* sums of threads that have ended */
+    /* sums of threads that have ended or have gone over to another copy: by copy, then by none */
+    struct nm_status_thread retired[NM_MAX_COPIES + 1];
     struct nm_status_thread thread[NM_MAX_THREADS];
 };
 

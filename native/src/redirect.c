@@ -19,7 +19,7 @@ static size_t bytes_read(const struct nm_layout *l, const void *op, const void *
 
 static void count(struct nm_status_thread *counts, const struct nm_weight *weight, ptrdiff_t delta,
                   int copy, size_t bytes) {
-    counts->copy = copy;
+    if (counts->copy != copy) nm_thread_settle(counts, copy);
     if (delta != 0) {
         counts->replica_bytes += bytes;
         ++counts->redirected;

@@ -18,9 +18,9 @@ static pthread_key_t at_thread_end;
 
 static void add(uint64_t *to, uint64_t value) { __atomic_fetch_add(to, value, __ATOMIC_RELAXED); }
 
-/* Engines without OpenMP start new threads for every graph: entries must come back. */
-static void give_back(void *entry) {
-    struct nm_status_thread *counts = entry, *sum = &nm_status->retired;
+void nm_thread_settle(struct nm_status_thread *counts, int copy) {
+    struct nm_status_thread *sum =
+        &nm_status->retired[counts->copy >= 0 ? counts->copy : NM_MAX_COPIES];
     add(&sum->replica_bytes, counts->replica_bytes);
     add(&sum->home_bytes, counts->home_bytes);
     add(&sum->other_bytes, counts->other_bytes);
@@ -29,6 +29,13 @@ static void give_back(void *entry) {
     add(&sum->row_hits, counts->row_hits);
     size_t head = offsetof(struct nm_status_thread, copy);
     memset((char *)counts + head, 0, sizeof *counts - head);
+    counts->copy = copy;
+}
+
+/* Engines without OpenMP start new threads for every graph: entries must come back. */
+static void give_back(void *entry) {
+    struct nm_status_thread *counts = entry;
+    nm_thread_settle(counts, -1);
     nm_thread.counts = NULL;
     __atomic_store_n(&counts->tid, 0, __ATOMIC_RELEASE);
 }

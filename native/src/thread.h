@@ -23,6 +23,9 @@ extern __thread struct nm_thread nm_thread;
 /* This thread's counters; claims an entry of the status page at the first call. */
 struct nm_status_thread *nm_thread_counts(void);
 
+/* Adds the counts to the sums of their copy and begins anew, for another copy. */
+void nm_thread_settle(struct nm_status_thread *counts, int copy);
+
 /* Before the first thread computes: entries of threads that end are to be given back. */
 void nm_thread_init(void);
 

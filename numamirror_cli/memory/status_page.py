@@ -10,7 +10,8 @@ import ctypes
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
@@ -85,7 +86,7 @@ class StatusLayout(ctypes.Structure):
         ("engine", ctypes.c_char * 256),
         ("reason", ctypes.c_char * 256),
         ("copy", CopyLayout * MAX_COPIES),
-        ("retired", ThreadLayout),
+        ("retired", ThreadLayout * (MAX_COPIES + 1)),
         ("thread", ThreadLayout * MAX_THREADS),
     )
 
@@ -158,7 +159,7 @@ class MirrorStatus:
     built_unix_ns: int
     copies: tuple[Copy, ...]
     threads: tuple[ThreadReads, ...]
-    retired: ThreadReads
+    retired: tuple[ThreadReads, ...]
 
     @property
     def coverage(self) -> float:
@@ -167,8 +168,8 @@ class MirrorStatus:
 
     @property
     def reads(self) -> tuple[ThreadReads, ...]:
-        """All reads: those of living threads and the sum of the ended ones."""
-        return (*self.threads, self.retired)
+        """All reads: those that living threads book now, and the sums of what was before."""
+        return (*self.threads, *self.retired)
 
     @property
     def read_bytes(self) -> int:
@@ -322,7 +323,7 @@ def _status(page: StatusLayout) -> MirrorStatus:
         built_unix_ns=page.built_unix_ns,
         copies=tuple(_copy(copy) for copy in page.copy[: page.copies]),
         threads=tuple(_reads(entry) for entry in page.thread[: page.threads] if entry.tid),
-        retired=_reads(page.retired),
+        retired=tuple(_retired(page)),
     )
 
 
@@ -338,6 +339,14 @@ def _copy(copy: CopyLayout) -> Copy:
         sampled_local=min(copy.sampled_local, copy.sampled_pages),
         sample_errno=copy.sample_errno,
     )
+
+
+def _retired(page: StatusLayout) -> Iterator[ThreadReads]:
+    """The sums by copy, the last one without; entries that nobody wrote to are left out."""
+    for index, entry in enumerate(page.retired):
+        reads = replace(_reads(entry), copy=index if index < MAX_COPIES else None)
+        if reads.redirected or reads.not_redirected:
+            yield reads
 
 
 def _reads(entry: ThreadLayout) -> ThreadReads:

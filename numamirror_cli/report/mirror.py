@@ -147,9 +147,9 @@ def _copy_table(status: MirrorStatus) -> RenderableType:
 
 
 def _read_from(status: MirrorStatus, copy: Copy) -> int:
-    """Bytes that living threads read from a copy; what ended threads read has no copy."""
+    """Bytes read from a copy since the start."""
     index = status.copies.index(copy)
-    reads = [reads for reads in status.threads if reads.copy == index]
+    reads = [reads for reads in status.reads if reads.copy == index]
     if copy.role == "primary":
         return sum(thread.home_bytes for thread in reads)
     return sum(thread.replica_bytes for thread in reads)

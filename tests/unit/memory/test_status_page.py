@@ -201,7 +201,7 @@ def test_locality_counts_replicas_and_the_primary_but_not_other_reads():
     page = two_copies(threads=2)
     page.layout.thread[0] = ThreadLayout(11, 0, 600, 0, 0, 6, 0, 0, 0)
     page.layout.thread[1] = ThreadLayout(12, 1, 0, 300, 0, 3, 0, 0, 0)
-    page.layout.retired = ThreadLayout(0, -1, 0, 0, 100, 0, 1, 0, 0)
+    page.layout.retired[status_page.MAX_COPIES] = ThreadLayout(0, -1, 0, 0, 100, 0, 1, 0, 0)
     status = page.read()
     assert status.locality == pytest.approx(0.9)
     assert (status.redirected, status.not_redirected) == (9, 1)

@@ -38,7 +38,7 @@ MIRRORED = MirrorStatus(
         ThreadReads(11, 0, 600 * MIB, 0, 0, 40, 0, 0),
         ThreadReads(12, 1, 0, 600 * MIB, 0, 40, 0, 0),
     ),
-    retired=NO_READS,
+    retired=(),
 )
 
 
@@ -149,7 +149,7 @@ def test_a_rehearsal_is_labelled_everywhere():
 
 
 def test_reads_that_bypass_the_copies_lower_the_locality():
-    status = replace(MIRRORED, retired=replace(NO_READS, other_bytes=1200 * MIB))
+    status = replace(MIRRORED, retired=(replace(NO_READS, other_bytes=1200 * MIB),))
     assert "locality 50 % of 2.3 GiB read" in said(status).replace("\n", " ")
 
 
