@@ -8,33 +8,82 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.home import choose_home
+from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 
 
 @click.command("topology")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@click.option("--draw", is_flag=True, help="Draw sockets, nodes and GPUs as boxes.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a picture: sockets, memory, GPUs, distances.",
+)
+@click.option(
+    "--gather",
+    "archive",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.tar.xz",
+    help="Write what a bug report needs, without serial numbers, MAC addresses and names.",
+)
 @click.option(
     "--root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, path_type=Path),
     default=Path("/"),
     envvar="NUMAMIRROR_ROOT",
-    metavar="DIR",
-    help="Read DIR/sys and DIR/proc instead of this machine's.  [env: NUMAMIRROR_ROOT]",
+    metavar="DIR|FILE.tar.xz",
+    help="Read this machine's dump instead of this machine.  [env: NUMAMIRROR_ROOT]",
 )
-def command(as_json: bool, root: Path) -> None:
+def command(as_json: bool, draw: bool, svg: Path | None, archive: Path | None, root: Path) -> None:
     """Show nodes, distances, sockets and GPUs, which node is home and why.
 
     A kernel without NUMA is no error: it is said, and the exit status is 0.
     """
-    machine = read_machine(root)
-    machine = replace(machine, home=choose_home(machine, None))
-    if as_json:
+    if sum(map(bool, (as_json, draw, svg, archive))) > 1:
+        raise click.UsageError("--json, --draw, --svg and --gather exclude one another")
+    with open_root(root) as directory:
+        if archive is not None:
+            _gather(directory, archive)
+            return
+        machine = read_machine(directory)
+    machine = replace(machine, root=root, home=choose_home(machine, None))
+    if svg is not None:
+        _write_svg(machine, svg)
+    elif as_json:
         from numamirror_cli.report.topology import topology_json
 
         click.echo(json.dumps(topology_json(machine), indent=2))
-        return
-    from numamirror_cli.report.console import print_report
-    from numamirror_cli.report.topology import render_topology
+    elif draw:
+        from numamirror_cli.report.console import report_console
+        from numamirror_cli.report.drawing import draw_topology
 
-    print_report(render_topology(machine))
+        console = report_console()
+        click.echo(draw_topology(machine, console.width, ascii_only=console.options.ascii_only))
+    else:
+        from numamirror_cli.report.console import print_report
+        from numamirror_cli.report.topology import render_topology
+
+        print_report(render_topology(machine))
+
+
+def _gather(root: Path, archive: Path) -> None:
+    from numamirror_cli.machine.gather import gather
+    from numamirror_cli.report.console import report_console
+    from numamirror_cli.report.gathered import gathered_text
+
+    click.echo(gathered_text(gather(root, archive), report_console().width))
+
+
+def _write_svg(machine: Machine, file: Path) -> None:
+    from numamirror_cli.report.topology_svg import topology_svg
+
+    try:
+        file.write_text(topology_svg(machine), encoding="utf-8")
+    except OSError as error:
+        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}")

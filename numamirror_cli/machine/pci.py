@@ -119,14 +119,14 @@ def _node_of(tree: Tree, path: str) -> int | None:
 
 
 def _node_of_bridges_above(tree: Tree, address: str) -> int | None:
-    for bridge in _bridges_above(tree.root, address):
+    for bridge in bridges_above(tree.root, address):
         node = _node_of(tree, bridge)
         if node is not None:
             return node
     return None
 
 
-def _bridges_above(root: Path, address: str) -> Iterator[str]:
+def bridges_above(root: Path, address: str) -> Iterator[str]:
     """Directories of the devices that this one hangs below, nearest first, relative to the root."""
     # Path.resolve() raises on a loop of links, which a broken dump may hold.
     top = Path(os.path.realpath(root))
@@ -146,6 +146,10 @@ def _read_local_cpus(tree: Tree, path: str) -> frozenset[int]:
 
 def _is_beside_amd_cpu(tree: Tree, address: str) -> bool:
     """0x1022 is AMD's vendor id for processors and chipsets, 0x1002 the one for graphics."""
+    return any(tree.text(f"{path}/vendor") == "0x1022" for path in other_functions(address))
+
+
+def other_functions(address: str) -> list[str]:
+    """Directories of functions 1 to 7 of the same device, relative to the root."""
     device = address.rpartition(".")[0]
-    others = (f"{DEVICES_DIR}/{device}.{function}/vendor" for function in range(1, 8))
-    return any(tree.text(path) == "0x1022" for path in others)
+    return [f"{DEVICES_DIR}/{device}.{function}" for function in range(1, 8)]

@@ -14,7 +14,9 @@ from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.llama import MOST_NODES, LlamaView, llama_view
 from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.machine.notes import name_nodes
+from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import CommaList
+from numamirror_cli.report.roles import role
 from numamirror_cli.report.units import size
 
 # Columns of the distance table that fit in 80 characters.
@@ -58,7 +60,7 @@ def _node_table(machine: Machine) -> Table:
             str(len(node.cores)) if node.cores else "",
             _amount(node.mem_total),
             _amount(node.mem_free) if node.mem_total else "",
-            _role(node, machine),
+            role(node, machine),
             style="bold" if is_home else "",
         )
     return table
@@ -77,23 +79,6 @@ def _amount(count: int | None) -> str:
     if count is None:
         return "unknown"
     return size(count) if count else "none"
-
-
-def _role(node: Node, machine: Machine) -> str:
-    """What the node is to a mirror of one copy per node."""
-    if node.id == machine.home.node:
-        return "home" if node.id in machine.mirror_nodes else "home, memory only"
-    if node.id in machine.mirror_nodes:
-        return "mirror"
-    if node.gpu is not None:
-        return "GPU memory"
-    if node.id in machine.replica_node_of_cpu_node:
-        return f"reads node {machine.replica_node_of_cpu_node[node.id]}"
-    if not node.mem_total:
-        return "no memory"
-    if not node.mem_allowed:
-        return "memory not allowed"
-    return "CPUs not allowed" if node.cpus else "memory only"
 
 
 def _distance_tables(nodes: Sequence[Node]) -> list[RenderableType]:
@@ -121,13 +106,17 @@ def _gpu_table(gpus: Sequence[Gpu]) -> Table:
     table = _table("PCI device", "Name", "Node", "Vote for home", right=("Node",))
     for gpu in gpus:
         node = "?" if gpu.node is None else str(gpu.node)
-        table.add_row(gpu.address, gpu.name, node, gpu.reason, style="" if gpu.votes else "dim")
+        table.add_row(
+            gpu.address, short_name(gpu), node, gpu.reason, style="" if gpu.votes else "dim"
+        )
     return table
 
 
 def _facts(machine: Machine) -> RenderableType:
     """Home, sockets, llama.cpp's view and notes, one sentence each, with hanging indents."""
     table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
     if machine.home.node is not None:
         table.add_row(Text("Home", style="bold"), Text(home_sentence(machine)))
     if len(machine.nodes) > 1:

@@ -204,11 +204,26 @@ def test_a_root_that_does_not_exist_is_named() -> None:
     assert "/nonexistent/dump" in result.stderr
 
 
+def test_two_forms_at_once_are_bad_usage() -> None:
+    result = topology("--json", "--draw")
+    assert result.returncode == 2
+    assert "--json, --draw, --svg and --gather exclude one another" in result.stderr
+
+
 def test_broken_files_are_named_on_the_page(make_root: MakeRoot) -> None:
     root = make_root(**TWO_SOCKETS)
     (root / "sys/devices/system/node/node0/distance").write_text("near far\n")
     text = " ".join(page("--root", root).split())
     assert "/sys/devices/system/node/node0/distance: not a row of distances: 'near far'" in text
+
+
+def test_nothing_on_the_page_is_cut_off(make_root: MakeRoot) -> None:
+    root = make_root(**TWO_SOCKETS)
+    garbage = "x" * 200
+    (root / "sys/devices/system/node/node0/distance").write_text(garbage)
+    text = page("--root", root, COLUMNS="60")
+    assert garbage in re.sub(r"\s", "", text)
+    assert max(map(len, text.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(
