@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import click
 
-from numamirror_cli.memory.inspection import inspect_process
-from numamirror_cli.report.console import print_report
-from numamirror_cli.report.inspection import inspection_json, render_inspection
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory.find import follow_wrapper, the_process
+from numamirror_cli.memory.inspection import Inspection, inspect_process
+from numamirror_cli.memory.process import Process, is_same
+from numamirror_cli.memory.settle import pause_after, wait_until_settled
 from numamirror_cli.report.judgement import judge
 
 
 @click.command()
-@click.argument("pid", type=click.IntRange(min=1))
+@click.argument("target", metavar="PID|NAME")
 @click.option("--exact", is_flag=True, help="Count every page, also of a very large process.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (docs/json.md).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@click.option("--watch", is_flag=True, help="Look again and again; with --json, a line each time.")
+@click.option(
+    "--until-settled",
+    is_flag=True,
+    help="Wait until no page moves and none is read from disk any more; then report.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.05),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two looks of --watch and --until-settled.",
+)
+@click.option(
+    "--quiet-for",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long nothing may have moved for --until-settled.",
+)
+@click.option("--no-follow", is_flag=True, help="Show a wrapper itself, not the engine below it.")
 @click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -25,11 +51,83 @@ from numamirror_cli.report.judgement import judge
     metavar="DIR",
     help="Read DIR/sys and DIR/proc instead of this machine's.  [env: NUMAMIRROR_ROOT]",
 )
-def command(pid: int, exact: bool, as_json: bool, root: Path) -> None:
-    """Say where a running process's memory is, and what that costs."""
-    inspection = inspect_process(pid, root, exact=exact)
+def command(
+    target: str,
+    exact: bool,
+    as_json: bool,
+    watch: bool,
+    until_settled: bool,
+    interval: float,
+    quiet_for: float,
+    no_follow: bool,
+    root: Path,
+) -> None:
+    """Say where a running process's memory is, and what that costs.
+
+    A NAME is that of a program, or a part of a command line; several matches are listed. A script
+    or a launcher is followed to the engine that it started.
+    """
+    if root != Path("/") and (watch or until_settled):
+        raise click.UsageError("a dump does not change: no --watch or --until-settled with --root")
+    process = _find(target, no_follow, root)
+    if until_settled:
+        _settle(process, interval, quiet_for)
+    if watch:
+        _watch(process, exact, as_json, interval)
+    else:
+        _show(inspect_process(process.pid, root, exact=exact), as_json)
+
+
+def _find(target: str, no_follow: bool, root: Path) -> Process:
+    named = the_process(target, root)
+    process = named if no_follow else follow_wrapper(named, root)
+    if process != named:
+        _say(
+            f"{named.pid} ({named.command}) has started {process.pid} ({process.command}), "
+            "which is shown"
+        )
+    return process
+
+
+def _settle(process: Process, interval: float, quiet_for: float) -> None:
+    from numamirror_cli.report.settling import SettlingLine
+
+    with SettlingLine() as line:
+        settled = wait_until_settled(process.pid, quiet_for, interval, line.show)
+    _say(f"settled after {settled.seconds:.0f} s: nothing has moved for {quiet_for:g} s")
+
+
+def _watch(process: Process, exact: bool, as_json: bool, interval: float) -> None:
+    """Until the process ends or the user has seen enough: both are a good end."""
+    from numamirror_cli.report.console import report_console
+
+    console = report_console()
+    try:
+        while True:
+            begun = time.monotonic()
+            inspection = inspect_process(process.pid, exact=exact)
+            if not as_json and console.is_terminal:
+                console.clear()
+            _show(inspection, as_json, indent=None)
+            time.sleep(pause_after(time.monotonic() - begun, interval))
+    except KeyboardInterrupt:
+        return
+    except NumaMirrorError:
+        if is_same(process):
+            raise
+        _say(f"process {process.pid} ({process.command}) has ended")
+
+
+def _show(inspection: Inspection, as_json: bool, indent: int | None = 2) -> None:
+    from numamirror_cli.report.console import print_report
+    from numamirror_cli.report.inspection import inspection_json, render_inspection
+
     verdicts = judge(inspection)
     if as_json:
-        click.echo(json.dumps(inspection_json(inspection, verdicts), indent=2))
+        click.echo(json.dumps(inspection_json(inspection, verdicts), indent=indent))
     else:
         print_report(render_inspection(inspection, verdicts))
+
+
+def _say(message: str) -> None:
+    click.echo(f"numamirror: {message}", err=True)

@@ -12,6 +12,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.nodes import NodeFacts, read_nodes
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.buffers import Buffer, find_buffers
+from numamirror_cli.memory.find import program_name
 from numamirror_cli.memory.kernel import Cpuset, read_cpuset, read_numa_balancing, read_resident
 from numamirror_cli.memory.maps import Extent, read_maps
 from numamirror_cli.memory.model_files import Model, named_models
@@ -38,12 +39,13 @@ class Sample:
 class Inspection:
     """One process at one moment. sample is None when every page was counted.
 
-    nodes: the machine's, in id order. mirror: None without a status page, or when it could not be
-    read, which mirror_problem then says. notes: lines of /proc that were left out, and the like.
-    seconds: how long it took to look.
+    name: of the program, also where a loader runs it. nodes: the machine's, in id order.
+    mirror: None without a status page, or when it could not be read, which mirror_problem then
+    says. notes: lines of /proc that were left out, and the like. seconds: how long the look took.
     """
 
     process: Process
+    name: str
     nodes: tuple[int, ...]
     placement: Placement
     buffers: tuple[Buffer, ...]
@@ -84,6 +86,7 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
     mirror, problem = _read_mirror(pid, root)
     inspection = Inspection(
         process=process,
+        name=program_name(process, extents),
         nodes=tuple(node.id for node in nodes),
         placement=add_up(mappings, (node.id for node in nodes)),
         buffers=find_buffers(mappings, extents),
@@ -103,10 +106,11 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
     return inspection
 
 
-def read_placement(pid: int, root: Path = Path("/")) -> Placement:
+def read_placement(pid: int, root: Path = Path("/"), *, exact: bool = False) -> Placement:
     """Bytes per node of a process, and nothing else: for repeated snapshots. Raises as above."""
     nodes = [node.id for node in read_nodes(Tree(root))]
-    return add_up(read_numa_maps(pid, root), nodes)
+    mappings, _, _ = _read_memory(pid, root, exact, [])
+    return add_up(mappings, nodes)
 
 
 def node_of_cpus(nodes: Iterable[NodeFacts]) -> dict[int, int]:

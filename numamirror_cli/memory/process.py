@@ -58,6 +58,19 @@ def _parse_process(pid: int, stat: str, cmdline: str) -> Process:
     return Process(pid, name, arguments, state, started, parent)
 
 
+def read_major_faults(pid: int, root: Path = Path("/")) -> int:
+    """Page faults since the start that had to wait for a disk (proc(5), majflt), all threads.
+
+    Raises NumaMirrorError when the process is gone or the figure cannot be read.
+    """
+    with reading(pid, "stat", root) as path:
+        fields = path.read_text(errors="replace").rpartition(")")[2].split()
+    try:
+        return int(fields[9])
+    except (IndexError, ValueError):
+        raise NumaMirrorError(f"/proc/{pid}/stat: no number of major faults") from None
+
+
 def is_same(process: Process, root: Path = Path("/")) -> bool:
     """The process still runs: it has not ended, and its pid names no other one meanwhile."""
     try:

@@ -84,7 +84,7 @@ def find_weights(buffers: Sequence[Buffer], model_bytes: int = 0) -> Weights | N
 
 
 def replica_bytes(buffers: Sequence[Buffer]) -> dict[str, Mapping[int, int]]:
-    """Per arena of the shim, by the nodes it is for ("0", "0,1"): where the kernel has its pages."""
+    """Per arena of the shim, by its nodes ("0", or "0,1"): where the kernel has its pages."""
     return {
         buffer.name.rpartition(":node")[2]: buffer.bytes_by_node
         for buffer in buffers

@@ -26,9 +26,8 @@ _BALANCING = {0: "0 (off)", 1: "1 (on)", 2: "2 (memory tiering)"}
 
 def render_inspection(inspection: Inspection, verdicts: Sequence[Verdict]) -> RenderableType:
     """numastat's table first, then buffers, threads, settings, the mirror and the verdicts."""
-    process = inspection.process
     parts: list[RenderableType] = [
-        render_placement(inspection.placement, process.pid, process.command),
+        render_placement(inspection.placement, inspection.process.pid, inspection.name),
         Text(),
         _buffer_table(inspection.buffers),
         Text(),
@@ -46,7 +45,7 @@ def inspection_json(inspection: Inspection, verdicts: Sequence[Verdict]) -> dict
     return {
         "schema": SCHEMA,
         "pid": inspection.process.pid,
-        "command": inspection.process.command,
+        "command": inspection.name,
         "arguments": list(inspection.process.arguments),
         "policy": str(inspection.policy),
         "numa_balancing": inspection.numa_balancing,

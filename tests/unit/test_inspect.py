@@ -208,7 +208,7 @@ def test_a_page_of_the_report(root):
     page_count = 6832 * MIB // 4096
     weights_end = start + page_count * 4096
     numa_maps = (
-        f"55d0c0000000 prefer:1 file=/usr/bin/llama-server mapped=900 mapmax=2 N0=900 {PAGE_OF_4K}\n"
+        f"55d0c0000000 prefer:1 file=/usr/bin/llama-server mapped=900 N0=900 {PAGE_OF_4K}\n"
         f"55d0c2000000 prefer:1 heap anon=4096 dirty=4096 N1=4096 {PAGE_OF_4K}\n"
         f"{start:x} prefer:1 file=/models/m.gguf mapped={page_count} mapmax=2 N1={page_count}"
         f" {PAGE_OF_4K}\n"

@@ -1,0 +1,143 @@
+"""Which process a person means by a name, and which of a wrapper's children does the work."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from numamirror_cli.engine.wrappers import behind_loader
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory.kernel import read_resident
+from numamirror_cli.memory.maps import Extent
+from numamirror_cli.memory.process import Process, read_process
+
+# Programs that only start another one and wait for it.
+_WRAPPERS = {
+    "numamirror", "numactl", "taskset", "sudo", "doas", "su", "runuser", "setpriv", "timeout",
+    "nice", "ionice", "chrt", "stdbuf", "time", "watch", "strace", "ltrace", "gdb", "perf", "env",
+    "nohup", "setsid", "xargs", "script", "unbuffer", "systemd-run", "tini", "dumb-init",
+    "catatonit", "docker-init", "docker", "podman", "srun", "mpirun",
+}  # fmt: skip
+_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"}
+_LOADER = re.compile(r"ld(-linux.*|-musl.*|-[0-9.]+)?\.so(\.[0-9]+)?|ld64\.so\.[0-9]+")
+
+
+def find_processes(name: str, root: Path = Path("/")) -> tuple[Process, ...]:
+    """The processes that a name means, in pid order.
+
+    Those that are called so, by their short name or their program; if there are none, those that
+    have it in their command line. Wrappers are left out when what they started is among them, and
+    so are this command and what started it.
+    """
+    everyone = _without_ourselves(tuple(all_processes(root)))
+    found = [process for process in everyone if name in names_of(process)]
+    if not found:
+        found = [process for process in everyone if name in " ".join(process.arguments)]
+    return tuple(_without_wrappers(found, everyone))
+
+
+def the_process(name: str, root: Path = Path("/")) -> Process:
+    """The one process that a pid or a name means.
+
+    Raises NumaMirrorError when there is none, or when there are several, which it lists.
+    """
+    if name.isascii() and name.isdecimal():
+        return read_process(int(name), root)
+    found = find_processes(name, root)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NumaMirrorError(f"no process is called {name!r} or has it in its command line")
+    listed = "\n".join(map(_line, found))
+    raise NumaMirrorError(
+        f"{len(found)} processes are called {name!r}:\n{listed}", hint="give the number of one"
+    )
+
+
+def follow_wrapper(process: Process, root: Path = Path("/")) -> Process:
+    """The engine below a wrapper: of all that it started, the process with most memory.
+
+    A process that is no wrapper, or has started nothing, is itself what is meant.
+    """
+    if not is_wrapper(process):
+        return process
+    everyone = tuple(all_processes(root))
+    below = [p for p in descendants(process, everyone) if not is_wrapper(p)]
+    return max(below, key=lambda p: read_resident(p.pid, root), default=process)
+
+
+def is_wrapper(process: Process) -> bool:
+    """It only starts another program; a shell counts when it runs a script or a command."""
+    program = Path(process.arguments[0]).name if process.arguments else process.command
+    if program in _WRAPPERS or process.command in _WRAPPERS:
+        return True
+    if program.lstrip("-") in _SHELLS:
+        return len(process.arguments) > 1 and process.arguments[-1] not in ("-i", "-l", "--login")
+    # `python -m numamirror_cli` and the installed script, which runs under its interpreter.
+    words = [Path(word).name for word in process.arguments[1:3]]
+    return "numamirror" in words or "numamirror_cli" in words
+
+
+def names_of(process: Process) -> frozenset[str]:
+    """What a process may be called: its short name, its program's, or that behind a loader."""
+    program = Path(process.arguments[0]).name if process.arguments else ""
+    return frozenset({process.command, program, program_name(process)}) - {""}
+
+
+def program_name(process: Process, extents: Sequence[Extent] = ()) -> str:
+    """The short name, but that of the program itself where a bundled ld.so was told to run it.
+
+    Then it is read off the command line, or, where that was overwritten, off the mappings.
+    """
+    program = Path(process.arguments[0]).name if process.arguments else ""
+    if not (_LOADER.fullmatch(process.command) or _LOADER.fullmatch(program)):
+        return process.command
+    behind = behind_loader(process.arguments[1:]).command
+    if behind:
+        return Path(behind[0]).name
+    mapped = (Path(e.name).name for e in extents if e.executable and e.inode)
+    programs = (name for name in mapped if ".so" not in name)
+    return next(programs, process.command)
+
+
+def all_processes(root: Path = Path("/")) -> Iterator[Process]:
+    """Every process that may be read, in pid order; those that end meanwhile are left out."""
+    pids = (int(entry.name) for entry in (root / "proc").iterdir() if entry.name.isdecimal())
+    for pid in sorted(pids):
+        try:
+            yield read_process(pid, root)
+        except NumaMirrorError:
+            continue
+
+
+def descendants(process: Process, everyone: Sequence[Process]) -> Iterator[Process]:
+    """All processes that descend from one, children before their own."""
+    for child in everyone:
+        if child.parent == process.pid:
+            yield child
+            yield from descendants(child, everyone)
+
+
+def _without_ourselves(everyone: Sequence[Process]) -> tuple[Process, ...]:
+    by_pid = {process.pid: process for process in everyone}
+    ours = set()
+    pid = os.getpid()
+    while pid in by_pid and pid not in ours:
+        ours.add(pid)
+        pid = by_pid[pid].parent
+    return tuple(process for process in everyone if process.pid not in ours)
+
+
+def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> Iterator[Process]:
+    pids = {process.pid for process in found}
+    for process in found:
+        started = (child.pid for child in descendants(process, everyone))
+        if not (is_wrapper(process) and pids & set(started)):
+            yield process
+
+
+def _line(process: Process) -> str:
+    words = " ".join(process.arguments) or process.command
+    return f"{process.pid:>8}  {words[:120]}"

@@ -1,0 +1,151 @@
+"""`inspect --watch`, `--until-settled`, names and wrappers, on processes that really run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from numamirror_cli.memory.settle import Look, is_quiet, quiet_since
+
+MIB = 1 << 20
+
+
+@contextmanager
+def python(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that has printed its first line."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout
+    assert child.stdout.readline()
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def numamirror(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "numamirror_cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+
+
+GROWS_FOR_TWO_SECONDS = """
+import time
+print("up", flush=True)
+kept = []
+for _ in range(20):
+    kept.append(bytearray(b"x") * (8 << 20))
+    time.sleep(0.1)
+time.sleep(60)
+"""
+
+
+def test_until_settled_waits_for_growth_to_end_and_says_how_long_it_took():
+    with python(GROWS_FOR_TWO_SECONDS) as child:
+        begun = time.monotonic()
+        done = numamirror(
+            "inspect", child.pid, "--until-settled", "--interval", 0.1, "--quiet-for", 1, "--json"
+        )
+        out, err = done.communicate(timeout=60)
+        took = time.monotonic() - begun
+    assert done.returncode == 0
+    said = err.strip()
+    assert said.startswith("numamirror: settled after ")
+    assert 1 <= float(said.split()[3]) <= took
+    assert took > 2.5, "it grows for two seconds and is quiet for one"
+    placed = json.loads(out)["placement_bytes"]
+    assert sum(sum(rows.values()) for rows in placed.values()) > 160 * MIB
+
+
+def test_until_settled_fails_when_the_process_ends_before():
+    with python(
+        "print(1, flush=True)\nimport time\nm=[]\nfor i in range(8):\n"
+        " m.append(bytearray(b'x') * (8 << 20)); time.sleep(.1)"
+    ) as child:
+        done = numamirror("inspect", child.pid, "--until-settled", "--interval", 0.1)
+        child.wait()
+        out, err = done.communicate(timeout=60)
+    assert done.returncode == 1
+    assert out == ""
+    assert f"process {child.pid} has ended" in err or f"no process {child.pid}" in err
+
+
+def test_a_page_read_from_disk_or_moved_is_no_rest():
+    at_rest = Look(0.0, 500, {0: 1000 * MIB, 1: 0})
+    assert is_quiet(at_rest, Look(2.0, 500, {0: 1000 * MIB, 1: 0}))
+    assert is_quiet(at_rest, Look(2.0, 502, {0: 1000 * MIB + 4096, 1: 0}))
+    assert not is_quiet(at_rest, Look(2.0, 503, {0: 1000 * MIB, 1: 0}))
+    assert not is_quiet(at_rest, Look(2.0, 500, {0: 990 * MIB, 1: 10 * MIB}))
+
+
+def test_a_slow_drift_does_not_pass_for_rest():
+    """Each step alone is below what is tolerated; together they are not."""
+    looks = [Look(float(n), 0, {0: 1000 * MIB + n * MIB // 2}) for n in range(60)]
+    assert quiet_since(looks).at >= 57
+
+
+def test_watch_with_json_prints_a_line_each_time_and_ends_well_with_the_process():
+    with python("print(1, flush=True)\nimport time; time.sleep(60)") as child:
+        watcher = numamirror("inspect", child.pid, "--watch", "--json", "--interval", 0.1)
+        assert watcher.stdout
+        documents = [json.loads(watcher.stdout.readline()) for _ in range(3)]
+        child.kill()
+        child.wait()
+        _, err = watcher.communicate(timeout=30)
+    assert {d["pid"] for d in documents} == {child.pid}
+    assert watcher.returncode == 0
+    assert "has ended" in err
+
+
+def test_watch_ends_well_with_ctrl_c():
+    with python("print(1, flush=True)\nimport time; time.sleep(60)") as child:
+        watcher = numamirror("inspect", child.pid, "--watch", "--interval", 0.1)
+        assert watcher.stdout
+        while "Total" not in watcher.stdout.readline():
+            pass
+        watcher.send_signal(signal.SIGINT)
+        _, err = watcher.communicate(timeout=30)
+    assert (watcher.returncode, err) == (0, "")
+
+
+def test_a_dump_is_not_watched():
+    done = numamirror("inspect", 1, "--watch", "--root", "/tmp")
+    _, err = done.communicate(timeout=30)
+    assert done.returncode == 2
+    assert "a dump does not change" in err
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_script_is_followed_to_what_it_started(tmp_path, by_name):
+    script = tmp_path / "start-the-engine.sh"
+    code = "m = bytearray(b'x') * (64 << 20); print(1, flush=True); import time; time.sleep(60)"
+    script.write_text(f'#!/bin/sh\necho up\n{sys.executable} -c "{code}"\ntrue\n')
+    script.chmod(0o755)
+    wrapper = subprocess.Popen([script], stdout=subprocess.PIPE, text=True)
+    assert wrapper.stdout
+    assert [wrapper.stdout.readline() for _ in range(2)] == ["up\n", "1\n"]
+    try:
+        target = "start-the-engine" if by_name else wrapper.pid
+        out, err = numamirror("inspect", target, "--json").communicate(timeout=30)
+        shown = json.loads(out)
+        assert shown["arguments"][:2] == [sys.executable, "-c"]
+        assert f"{wrapper.pid} (start-the-engin) has started {shown['pid']}" in err
+        out, err = numamirror("inspect", target, "--json", "--no-follow").communicate(timeout=30)
+        assert (json.loads(out)["pid"], err) == (wrapper.pid, "")
+    finally:
+        os.kill(shown["pid"], signal.SIGKILL)
+        wrapper.wait()
