@@ -154,7 +154,7 @@ def command(
 def _chosen_root(option: Path | None, dry_run: bool) -> Path:
     variable = os.environ.get("NUMAMIRROR_ROOT")
     if option is not None and not dry_run:
-        raise click.UsageError("--root plans for another machine: it needs --dry-run")
+        raise click.UsageError(f"--root {option}: planning for another machine needs --dry-run")
     if variable and not dry_run:
         say("NUMAMIRROR_ROOT is ignored: a program is placed on this machine")
     if not dry_run:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import struct
 import time
@@ -74,7 +73,7 @@ class EventSocket:
     """
 
     def __init__(self) -> None:
-        self.name = f"@numamirror-{os.getpid()}-{secrets.token_hex(8)}"
+        self.name = f"@numamirror-{os.getpid()}-{os.urandom(8).hex()}"
         self.ignored = 0
         self.status_pages: dict[int, int] = {}
         self._started = time.monotonic()

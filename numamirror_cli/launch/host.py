@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from numamirror_cli.memory.kernel import read_numa_balancing
 
 
 @dataclass(frozen=True)
@@ -17,17 +19,12 @@ class Host:
 
 def read_host(root: Path = Path("/")) -> Host:
     """The machine that we run on; under another root, what its files say."""
-    try:
-        text = (root / "proc/sys/kernel/numa_balancing").read_text()
-        balancing: int | None = int(text)
-    except (OSError, ValueError):
-        balancing = None
-    return Host(_kernel(root), balancing)
+    return Host(_kernel(root), read_numa_balancing(root))
 
 
 def _kernel(root: Path) -> str:
     if root == Path("/"):
-        return platform.release()
+        return os.uname().release
     try:
         return (root / "proc/sys/kernel/osrelease").read_text().strip()
     except OSError:

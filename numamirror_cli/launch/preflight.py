@@ -16,6 +16,7 @@ from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
 from numamirror_cli.machine.home import HOME_VARIABLE
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
+from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.policy import DEFAULT
 from numamirror_cli.notice import Notice
 
@@ -60,5 +61,5 @@ def _balancing(host: Host, plan: Plan) -> Notice | None:
     return Notice(
         f"kernel.numa_balancing is {host.numa_balancing}",
         "the kernel keeps unmapping and moving pages that are placed already",
-        "sudo sysctl kernel.numa_balancing=0",
+        BALANCING_OFF,
     )

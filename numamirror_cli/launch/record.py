@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -17,24 +16,14 @@ def write_whole(path: Path, text: str) -> None:
     if real.exists() and not real.is_file():
         real.write_text(text)
         return
-    descriptor, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
-    temporary = Path(name)
+    temporary = real.with_name(f".{real.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with os.fdopen(descriptor, "w") as stream:
+        with temporary.open("x") as stream:
             stream.write(text)
-        temporary.chmod(_mode_for(real))
+        if real.exists():
+            temporary.chmod(real.stat().st_mode & 0o777)
         temporary.replace(real)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _mode_for(path: Path) -> int:
-    """The mode that the file has, or that open(2) would give a new one."""
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numamirror_cli.launch.host import Host
 from numamirror_cli.launch.plan import Plan
@@ -13,7 +13,9 @@ from numamirror_cli.launch.snapshots import Snapshot
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
-from numamirror_cli.report.verdict import BAD, Verdict
+
+if TYPE_CHECKING:
+    from numamirror_cli.report.verdict import Verdict
 
 
 def print_report(plan: Plan, outcome: Outcome) -> None:
@@ -68,6 +70,9 @@ def is_mirrored(outcome: Outcome) -> bool:
 
 def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     """What to make of it, in one to three sentences."""
+    # Imported here and below: rich is not needed before the child has ended.
+    from numamirror_cli.report.verdict import BAD, Verdict
+
     if not plan.mirrors:
         return [Verdict(BAD, f"NOT mirrored: {plan.reason}")]
     if not outcome.handshake:
@@ -88,6 +93,8 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
 
 def _no_handshake(outcome: Outcome) -> Verdict:
     """No hello came. If the process was looked at, it is known whether the shim was in it."""
+    from numamirror_cli.report.verdict import BAD, Verdict
+
     said = "NOT mirrored: no handshake from the shim"
     if outcome.ignored:
         said += f" ({outcome.ignored} datagrams were not believed)"
@@ -104,6 +111,8 @@ def _no_handshake(outcome: Outcome) -> Verdict:
 
 
 def _no_engine() -> Verdict:
+    from numamirror_cli.report.verdict import BAD, Verdict
+
     text = "NOT mirrored: an engine was loaded, and it computed nothing with weights on the CPU"
     return Verdict(BAD, text)
 
