@@ -1,7 +1,7 @@
 """What llama.cpp's own --numa makes of a machine.
 
 Its start-up code counts node0, node1, ... until a directory is missing, at most 8, and looks at
-neither CPUs nor memory of what it counts (ggml_numa_init in ggml-cpu.c, July 2026).
+neither CPUs nor memory of what it counts (ggml_numa_init in ggml-cpu.c).
 """
 
 from __future__ import annotations

@@ -67,26 +67,28 @@ def note_on_sockets(sockets: Sequence[Sequence[int]], mirror_nodes: Sequence[int
 def note_on_hidden_nodes(
     tree: Tree, nodes: Sequence[Node], packages_per_node: Sequence[int]
 ) -> Iterator[str]:
-    """Several sockets shown as one node: firmware, kernel command line or hypervisor hides NUMA.
+    """NUMA that does not show: firmware, kernel command line or hypervisor hides it.
 
     packages_per_node: number of physical packages that each node's CPUs belong to.
     """
-    interleaved = [
-        (node.id, count) for node, count in zip(nodes, packages_per_node, strict=True) if count > 1
-    ]
-    if not interleaved:
+    is_off = "numa=off" in (tree.text("proc/cmdline") or "").split()
+    most = max(packages_per_node, default=0)
+    if most < 2:
+        if is_off:
+            yield "numa=off is on the kernel command line: the kernel shows one node at most"
         return
-    node_id, count = interleaved[0]
-    sockets = {2: "two"}.get(count, str(count))
-    shown = "one node" if len(nodes) == 1 else f"node {node_id} spans them"
-    if "numa=off" in (tree.text("proc/cmdline") or "").split():
-        yield f"{sockets} sockets but {shown}: numa=off is on the kernel command line"
+    sockets = {2: "two"}.get(most, str(most))
+    spanning = nodes[packages_per_node.index(most)].id
+    shown = f"{sockets} sockets but " + (
+        "one node" if len(nodes) == 1 else f"node {spanning} spans them"
+    )
+    if is_off:
+        yield f"{shown}: numa=off is on the kernel command line"
     elif _is_virtual(tree):
-        yield f"{sockets} sockets but {shown}: the hypervisor does not show this machine's nodes"
+        yield f"{shown}: the hypervisor does not show this machine's nodes"
     else:
         yield (
-            f"{sockets} sockets but {shown}: node interleaving is on in firmware, "
-            "mirroring is impossible until it is off"
+            f"{shown}: node interleaving is on in firmware, mirroring is impossible until it is off"
         )
 
 

@@ -83,6 +83,22 @@ def test_m03_numa_off_is_not_blamed_on_firmware(make_root: MakeRoot) -> None:
     assert note == "two sockets but one node: numa=off is on the kernel command line"
 
 
+def test_numa_off_is_noted_on_one_socket_too(make_root: MakeRoot) -> None:
+    root = make_root({0: {"cpus": "0-1"}}, packages={"0-1": 0})
+    (root / "proc/cmdline").write_text("quiet numa=off\n")
+    (note, *_) = read(root).notes
+    assert note == "numa=off is on the kernel command line: the kernel shows one node at most"
+
+
+def test_m03_a_node_that_spans_sockets_is_named(make_root: MakeRoot) -> None:
+    packages = {"0-3": 0, "4-7": 1, "8-15": 2}
+    machine = read(make_root(TWO_NODES, packages=packages))
+    assert machine.notes == (
+        "two sockets but node 0 spans them: node interleaving is on in firmware, "
+        "mirroring is impossible until it is off",
+    )
+
+
 def test_m03_one_package_per_node_is_no_interleaving(make_root: MakeRoot) -> None:
     machine = read(make_root(TWO_NODES, packages={"0-7": 0, "8-15": 1}))
     assert machine.notes == ()
