@@ -37,6 +37,7 @@ class Buffer:
     mapped file or shared memory), LIBRARY (a file with code in it), OTHER (small anonymous).
     name: path, name of the arena, or address range. mapped: bytes of address space.
     policy: of the mapping with most memory. mapmax: most processes that map one of its pages.
+    huge_bytes: of bytes, what lies in huge pages of either kind; None when that is not known.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Buffer:
     bytes_by_node: MappingOf[int, int]
     policy: Policy = DEFAULT
     mapmax: int = 1
+    huge_bytes: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -57,8 +59,15 @@ class Buffer:
         return min(1.0, self.bytes / self.mapped) if self.mapped else 0.0
 
 
-def find_buffers(mappings: Iterable[Mapping], extents: Sequence[Extent]) -> tuple[Buffer, ...]:
-    """Put a process's mappings together, largest buffer first; empty ones are left out."""
+def find_buffers(
+    mappings: Iterable[Mapping],
+    extents: Sequence[Extent],
+    huge: MappingOf[int, int] | None = None,
+) -> tuple[Buffer, ...]:
+    """Put a process's mappings together, largest buffer first; empty ones are left out.
+
+    huge: bytes in transparent huge pages by the address of a mapping, None when not known.
+    """
     reach = {extent.start: extent for extent in extents}
     code = {extent.name for extent in extents if extent.executable and extent.inode}
     groups: dict[tuple[str, str], list[tuple[Mapping, Extent]]] = {}
@@ -73,7 +82,9 @@ def find_buffers(mappings: Iterable[Mapping], extents: Sequence[Extent]) -> tupl
                 run = f"{extent.start:x}"
             last_anonymous, name = extent, run
         groups.setdefault((kind, name), []).append((mapping, extent))
-    buffers = _small_put_together([_buffer(kind, parts) for (kind, _), parts in groups.items()])
+    buffers = _small_put_together(
+        [_buffer(kind, parts, huge) for (kind, _), parts in groups.items()]
+    )
     return tuple(sorted(buffers, key=lambda buffer: -buffer.bytes))
 
 
@@ -101,7 +112,9 @@ def is_weights_file(path: str) -> bool:
     return path.removesuffix(" (deleted)").lower().endswith(".gguf")
 
 
-def _buffer(kind: str, parts: Sequence[tuple[Mapping, Extent]]) -> Buffer:
+def _buffer(
+    kind: str, parts: Sequence[tuple[Mapping, Extent]], huge: MappingOf[int, int] | None
+) -> Buffer:
     largest, extent = max(parts, key=lambda part: part[0].bytes)
     name = {
         ANONYMOUS: f"{parts[0][1].start:x}-{parts[-1][1].end:x}",
@@ -116,7 +129,12 @@ def _buffer(kind: str, parts: Sequence[tuple[Mapping, Extent]]) -> Buffer:
         bytes_by_node=add_by_node(mapping.bytes_by_node for mapping, _ in parts),
         policy=_policy(largest),
         mapmax=max(mapping.mapmax for mapping, _ in parts),
+        huge_bytes=None if huge is None else sum(_in_huge_pages(m, huge) for m, _ in parts),
     )
+
+
+def _in_huge_pages(mapping: Mapping, transparent: MappingOf[int, int]) -> int:
+    return mapping.bytes if mapping.huge else transparent.get(mapping.address, 0)
 
 
 def _policy(mapping: Mapping) -> Policy:
@@ -128,8 +146,8 @@ def _policy(mapping: Mapping) -> Policy:
 
 def _small_put_together(buffers: Sequence[Buffer]) -> list[Buffer]:
     """Anonymous buffers and files below LARGE become part of OTHER; nothing is lost in the sum."""
-    kept = [b for b in buffers if b.kind in (WEIGHTS, REPLICA, LIBRARY) or b.bytes >= LARGE]
-    small = [b for b in buffers if b not in kept]
+    kept = [buffer for buffer in buffers if not _is_small(buffer)]
+    small = [buffer for buffer in buffers if _is_small(buffer)]
     if small:
         kept.append(
             Buffer(
@@ -140,6 +158,10 @@ def _small_put_together(buffers: Sequence[Buffer]) -> list[Buffer]:
             )
         )
     return [buffer for buffer in kept if buffer.bytes]
+
+
+def _is_small(buffer: Buffer) -> bool:
+    return buffer.kind not in (WEIGHTS, REPLICA, LIBRARY) and buffer.bytes < LARGE
 
 
 def add_by_node(amounts: Iterable[MappingOf[int, int]]) -> dict[int, int]:

@@ -21,9 +21,13 @@ from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
 from numamirror_cli.memory.process import Process, is_same, read_process, reading
 from numamirror_cli.memory.sampling import SAMPLE_ABOVE, sample_maps
+from numamirror_cli.memory.smaps import read_huge_bytes
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 from numamirror_cli.memory.threads import Threads, read_threads
 from numamirror_cli.memory.weights import Weights, find_weights
+
+# smaps has some twenty-five lines for each mapping: beyond this many they take a second to read.
+_MOST_MAPPINGS = 20_000
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
         name=program_name(process, extents),
         nodes=tuple(node.id for node in nodes),
         placement=add_up(mappings, (node.id for node in nodes)),
-        buffers=find_buffers(mappings, extents),
+        buffers=find_buffers(mappings, extents, _read_huge(pid, root, sample, len(extents))),
         threads=read_threads(pid, node_of_cpus(nodes), root),
         policy=_process_policy(mappings),
         cpuset=read_cpuset(pid, root),
@@ -123,10 +127,21 @@ def _read_memory(
 ) -> tuple[Sequence[Mapping], Sequence[Extent], Sample | None]:
     extents = read_maps(pid, root, bad)
     live = root == Path("/")
-    if exact or not live or read_resident(pid, root) <= SAMPLE_ABOVE:
+    resident = read_resident(pid, root)
+    if exact or not live or resident <= SAMPLE_ABOVE:
         return tuple(read_numa_maps(pid, root, bad)), extents, None
-    sampled = sample_maps(pid, extents, _first_policy(pid))
+    sampled = sample_maps(pid, extents, _first_policy(pid), resident)
     return sampled.mappings, extents, Sample(sampled.asked, sampled.bound)
+
+
+def _read_huge(pid: int, root: Path, sample: Sample | None, mappings: int) -> dict[int, int] | None:
+    """None where it can't be known, and where finding out would take too long."""
+    if sample is not None or mappings > _MOST_MAPPINGS:
+        return None
+    try:
+        return read_huge_bytes(pid, root)
+    except NumaMirrorError:
+        return None
 
 
 def _first_policy(pid: int) -> str:

@@ -63,23 +63,28 @@ class _Stratum:
 
 
 def sample_maps(
-    pid: int, extents: Sequence[Extent], policy: str, budget: int = BUDGET
+    pid: int, extents: Sequence[Extent], policy: str, resident: int, budget: int = BUDGET
 ) -> SampledMaps:
     """Estimate the pages of each mapping per node. Raises NumaMirrorError as locate_pages does.
 
     policy: what the mappings are said to have; their own can't be known without the walk.
-    budget: pages of the second round.
+    resident: bytes that the process has in memory, by the kernel's own count. budget: pages of
+    the second round.
     """
     readable = [extent for extent in extents if extent.name != "[vsyscall]"]
     first = _ask(pid, readable, [_FIRST_ROUND] * len(readable))
-    unsure = [stratum.pages * stratum.deviation for stratum in first]
-    total = sum(unsure) or 1.0
-    counts = [max(_FIRST_ROUND, int(budget * share / total)) for share in unsure]
-    strata = _ask(pid, readable, counts)
+    # Mappings in which nothing was found get no more pages: programs reserve terabytes that they
+    # never touch. What they may hide is bounded by what the kernel says is in memory.
+    holding = [stratum for stratum in first if stratum.by_node]
+    unsure = [stratum.pages * stratum.deviation for stratum in holding]
+    counts = [max(_FIRST_ROUND, int(budget * u / (sum(unsure) or 1.0))) for u in unsure]
+    strata = _ask(pid, [stratum.extent for stratum in holding], counts)
+    mappings = tuple(_estimate(stratum, policy) for stratum in strata)
+    unseen = max(0, resident - sum(mapping.bytes for mapping in mappings))
     return SampledMaps(
-        mappings=tuple(_estimate(stratum, policy) for stratum in strata),
+        mappings=mappings,
         asked=sum(stratum.asked for stratum in [*first, *strata]),
-        bound=_bound(strata),
+        bound=_bound(strata) + unseen,
     )
 
 

@@ -83,10 +83,12 @@ def where_text(by_node: Mapping[int, int]) -> str:
 
 def _what(buffer: Buffer) -> str:
     name = printable(buffer.name)
-    if buffer.kind == REPLICA:
-        return f"replica for node {name.rpartition(':node')[2]}"
     details = list(_details(buffer))
-    text = {WEIGHTS: f"weights {name}", ANONYMOUS: f"anonymous {name}"}.get(buffer.kind, name)
+    text = {
+        WEIGHTS: f"weights {name}",
+        REPLICA: f"replica for node {name.rpartition(':node')[2]}",
+        ANONYMOUS: f"anonymous {name}",
+    }.get(buffer.kind, name)
     return f"{text} ({', '.join(details)})" if details else text
 
 
@@ -97,6 +99,8 @@ def _details(buffer: Buffer) -> Iterator[str]:
             yield f"mapped by {buffer.mapmax} processes"
     if buffer.kind in (WEIGHTS, ANONYMOUS) and not buffer.policy.is_default:
         yield f"policy {buffer.policy}"
+    if buffer.kind in (WEIGHTS, ANONYMOUS, REPLICA) and buffer.huge_bytes:
+        yield f"{percent(buffer.huge_bytes / buffer.bytes)} in huge pages"
 
 
 def _facts(inspection: Inspection) -> Iterator[str]:
@@ -146,6 +150,7 @@ def _buffer_json(buffer: Buffer) -> dict[str, Any]:
         "mapped_bytes": buffer.mapped,
         "policy": str(buffer.policy),
         "mapmax": buffer.mapmax,
+        "huge_bytes": buffer.huge_bytes,
     }
 
 
