@@ -5,44 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
 #include "events.h"
 #include "fill.h"
-#include "node_memory.h"
+#include "heal.h"
+#include "plan.h"
 #include "registry.h"
 #include "sample.h"
 #include "status.h"
 #include "tell.h"
 
-/* Below this share of sampled pages on its node a copy is not called local. */
-enum { LOCAL_PERCENT = 90 };
-
-/* One build: the table it makes, and which of its weights are new. */
-struct build {
-    struct nm_table *table;
-    bool *is_new; /* per weight of the table: to be mirrored by this build */
-    bool home_serves;
-    char reason[256]; /* why something is not mirrored; the last cause wins */
-    struct nm_fill fills[NM_MAX_COPIES];
-    struct nm_piece *pieces[NM_MAX_COPIES];
-    size_t fill_count;
-};
-
-static bool mostly_local(const struct nm_sample *sample) {
-    return (uint64_t)sample->local * 100 >= (uint64_t)sample->pages * LOCAL_PERCENT;
-}
-
 /* ---- what is new ---- */
 
-static void add_weight(struct build *build, size_t index, const struct nm_candidate *c) {
-    struct nm_weight *weight = &build->table->weights[index];
+static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candidate *c) {
+    struct nm_weight *weight = &plan->table->weights[index];
     const struct nm_buffer *buffer = nm_registry_buffer_at(c->start);
     weight->start = c->start;
     weight->bytes = c->bytes;
     weight->by_expert = c->by_expert;
     weight->host = buffer != NULL && buffer->host;
     weight->state = c->bytes < nm_config.min_bytes ? NM_WEIGHT_SMALL : NM_WEIGHT_REFUSED;
-    build->is_new[index] = true;
+    plan->is_new[index] = true;
 }
 
 /* A weight of the old table that a grown candidate swallowed: its replicas are not led to any
@@ -55,121 +37,23 @@ static bool swallowed(const struct nm_weight *weight, const struct nm_candidate 
     return false;
 }
 
-static bool new_table(struct build *build, const struct nm_table *old,
+static bool new_table(struct nm_plan *plan, const struct nm_table *old,
                       const struct nm_candidate *list, size_t count) {
     size_t known = old == NULL ? 0 : old->count;
-    build->table = nm_registry_new_table(known + count);
-    build->is_new = calloc(known + count + 1, sizeof *build->is_new);
-    if (build->table == NULL || build->is_new == NULL) return false;
+    plan->table = nm_registry_new_table(known + count);
+    plan->is_new = calloc(known + count + 1, sizeof *plan->is_new);
+    if (plan->table == NULL || plan->is_new == NULL) return false;
     size_t at = 0, next = 0;
     for (size_t i = 0; i < known; ++i) {
         if (swallowed(&old->weights[i], list, count)) continue;
         while (next < count && list[next].start < old->weights[i].start)
-            add_weight(build, at++, &list[next++]);
-        nm_table_copy_weight(build->table, at++, &old->weights[i]);
+            add_weight(plan, at++, &list[next++]);
+        nm_table_copy_weight(plan->table, at++, &old->weights[i]);
     }
-    while (next < count) add_weight(build, at++, &list[next++]);
-    build->table->count = at;
-    nm_table_seal(build->table);
+    while (next < count) add_weight(plan, at++, &list[next++]);
+    plan->table->count = at;
+    nm_table_seal(plan->table);
     return true;
-}
-
-/* ---- what fits ---- */
-
-static bool wanted(const struct build *build, size_t index) {
-    return build->is_new[index] && build->table->weights[index].state != NM_WEIGHT_SMALL;
-}
-
-static bool needs_replica(const struct build *build, int copy) {
-    return copy != nm_config.home_copy || !build->home_serves;
-}
-
-static size_t available_to_copy(int copy, int replicas) {
-    struct nm_node_memory memory;
-    size_t sum = 0;
-    const struct nm_copy *where = &nm_config.copy[copy];
-    if (nm_config.rehearsal != 0) /* all pretend nodes share the real one */
-        return nm_node_memory_read(0, &memory)
-                   ? nm_node_memory_available(&memory) / (size_t)replicas
-                   : SIZE_MAX;
-    for (int i = 0; i < where->node_count; ++i) {
-        if (!nm_node_memory_read(where->nodes[i], &memory)) return SIZE_MAX;
-        sum += nm_node_memory_available(&memory);
-    }
-    return sum;
-}
-
-/* Bytes that every copy in need of a replica can still take, and the copy that says so. */
-static size_t budget(const struct build *build, int *narrowest) {
-    int replicas = 0;
-    size_t least = SIZE_MAX;
-    for (int copy = 0; copy < nm_config.copies; ++copy) replicas += needs_replica(build, copy);
-    for (int copy = 0; copy < nm_config.copies; ++copy) {
-        if (!needs_replica(build, copy)) continue;
-        size_t available = available_to_copy(copy, replicas);
-        if (available < least) {
-            least = available;
-            *narrowest = copy;
-        }
-    }
-    return least;
-}
-
-static void say_too_small(struct build *build, int copy, size_t needed, size_t available) {
-    char what[192];
-    snprintf(what, sizeof what, "node %s: %zu MiB available for a replica of %zu MiB",
-             nm_config.copy[copy].nodes_text, available >> 20, needed >> 20);
-    snprintf(build->reason, sizeof build->reason, "%s", what);
-    nm_note("warn", what, "dense weights are mirrored first, then experts, as far as it reaches",
-            "free memory on that node, or mirror on fewer nodes with --nodes");
-}
-
-/* Marks as not wanted what does not fit. Dense weights are read in every token, experts only
- * when they are chosen: dense first. */
-static void cut_to_budget(struct build *build) {
-    int narrowest = 0;
-    size_t available = budget(build, &narrowest), needed = 0, left = available;
-    for (size_t i = 0; i < build->table->count; ++i)
-        if (wanted(build, i)) needed += build->table->weights[i].bytes;
-    if (needed <= available) return;
-    say_too_small(build, narrowest, needed, available);
-    for (int experts = 0; experts <= 1; ++experts)
-        for (size_t i = 0; i < build->table->count; ++i) {
-            const struct nm_weight *weight = &build->table->weights[i];
-            if (!wanted(build, i) || weight->by_expert != (bool)experts) continue;
-            if (weight->bytes <= left)
-                left -= weight->bytes;
-            else
-                build->is_new[i] = false;
-        }
-}
-
-/* ---- is the primary at home ---- */
-
-static size_t ranges_of(const struct build *build, struct nm_range *ranges) {
-    size_t count = 0;
-    for (size_t i = 0; i < build->table->count; ++i)
-        if (wanted(build, i))
-            ranges[count++] = (struct nm_range){(const char *)build->table->weights[i].start,
-                                                build->table->weights[i].bytes};
-    return count;
-}
-
-static void decide_home(struct build *build, struct nm_range *ranges) {
-    build->home_serves = false;
-    if (nm_config.copy_home || nm_config.home_copy < 0) return;
-    const struct nm_copy *home = &nm_config.copy[nm_config.home_copy];
-    size_t count = ranges_of(build, ranges);
-    struct nm_sample sample = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
-    /* When the kernel refuses to say, a second copy at home could not be checked either. */
-    build->home_serves = sample.error != 0 || mostly_local(&sample);
-    if (!build->home_serves) {
-        char what[128];
-        snprintf(what, sizeof what,
-                 "only %u of %u sampled pages of the weights are on home node %s", sample.local,
-                 sample.pages, home->nodes_text);
-        nm_note("info", what, "the home node gets a replica of its own", "");
-    }
 }
 
 /* ---- copying ---- */
@@ -220,15 +104,15 @@ static bool open_arena(int copy, size_t bytes, size_t count) {
     return true;
 }
 
-static bool plan_copy(struct build *build, int copy, size_t count, size_t bytes) {
+static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes) {
     struct nm_piece *pieces = calloc(count + 1, sizeof *pieces);
     if (pieces == NULL) return false;
-    build->pieces[build->fill_count] = pieces;
+    plan->pieces[plan->fill_count] = pieces;
     bool opened = false;
     size_t at = 0;
-    for (size_t i = 0; i < build->table->count; ++i) {
-        if (!wanted(build, i)) continue;
-        struct nm_weight *weight = &build->table->weights[i];
+    for (size_t i = 0; i < plan->table->count; ++i) {
+        if (!nm_wanted(plan, i)) continue;
+        struct nm_weight *weight = &plan->table->weights[i];
         char *room = take_room(copy, weight);
         if (room == NULL && !opened) {
             opened = open_arena(copy, bytes, count);
@@ -238,7 +122,7 @@ static bool plan_copy(struct build *build, int copy, size_t count, size_t bytes)
         weight->delta[copy] = room - (char *)weight->start;
         pieces[at++] = (struct nm_piece){(const char *)weight->start, room, weight->bytes};
     }
-    struct nm_fill *fill = &build->fills[build->fill_count++];
+    struct nm_fill *fill = &plan->fills[plan->fill_count++];
     *fill = (struct nm_fill){.copy = copy, .pieces = pieces, .count = at};
     for (size_t i = 0; i < at; ++i) fill->bytes += pieces[i].bytes;
     nm_event("build", "\"copy\":%d,\"node\":%d,\"bytes\":%zu", copy, nm_config.copy[copy].nodes[0],
@@ -246,7 +130,7 @@ static bool plan_copy(struct build *build, int copy, size_t count, size_t bytes)
     return true;
 }
 
-static struct build *in_progress; /* under the registry's lock */
+static struct nm_plan *in_progress; /* under the registry's lock */
 
 static void send_progress(size_t index, size_t done) {
     const struct nm_fill *fill = &in_progress->fills[index];
@@ -254,19 +138,19 @@ static void send_progress(size_t index, size_t done) {
              fill->bytes);
 }
 
-static void fill_copies(struct build *build) {
+static void fill_copies(struct nm_plan *plan) {
     size_t count = 0, bytes = 0;
-    for (size_t i = 0; i < build->table->count; ++i) {
-        if (!wanted(build, i)) continue;
+    for (size_t i = 0; i < plan->table->count; ++i) {
+        if (!nm_wanted(plan, i)) continue;
         ++count;
-        bytes += build->table->weights[i].bytes;
+        bytes += plan->table->weights[i].bytes;
     }
     if (count == 0) return;
     nm_status_set(NM_BUILDING, "");
     for (int copy = 0; copy < nm_config.copies; ++copy)
-        if (needs_replica(build, copy)) plan_copy(build, copy, count, bytes);
-    in_progress = build;
-    nm_fill_run(build->fills, build->fill_count, send_progress);
+        if (nm_needs_replica(plan, copy)) plan_copy(plan, copy, count, bytes);
+    in_progress = plan;
+    nm_fill_run(plan->fills, plan->fill_count, send_progress);
     in_progress = NULL;
     for (size_t i = 0; i < nm_registry.buffer_count; ++i) nm_registry.buffers[i].housed = true;
 }
@@ -280,17 +164,17 @@ static struct nm_sample sample_fill(const struct nm_fill *fill, struct nm_range 
     return nm_sample_ranges(ranges, fill->count, where->nodes, where->node_count);
 }
 
-static void drop_copy(struct build *build, const struct nm_fill *fill, const struct nm_sample *s) {
+static void drop_copy(struct nm_plan *plan, const struct nm_fill *fill, const struct nm_sample *s) {
     const char *nodes = nm_config.copy[fill->copy].nodes_text;
     char what[160];
     snprintf(what, sizeof what, "node %s: only %u of %u sampled pages of the replica landed there",
              nodes, s->local, s->pages);
-    snprintf(build->reason, sizeof build->reason, "%s; it was dropped", what);
+    snprintf(plan->reason, sizeof plan->reason, "%s; it was dropped", what);
     nm_note("warn", what, "the node had too little free memory, or the policy call was refused",
             "the replica was dropped; free memory on that node and start again");
-    for (size_t i = 0; i < build->table->count; ++i) {
-        struct nm_weight *weight = &build->table->weights[i];
-        if (!wanted(build, i) || weight->delta[fill->copy] == 0) continue;
+    for (size_t i = 0; i < plan->table->count; ++i) {
+        struct nm_weight *weight = &plan->table->weights[i];
+        if (!nm_wanted(plan, i) || weight->delta[fill->copy] == 0) continue;
         ptrdiff_t only_this[NM_MAX_COPIES] = {0};
         only_this[fill->copy] = weight->delta[fill->copy];
         struct nm_weight gone = {.start = weight->start, .bytes = weight->bytes};
@@ -300,11 +184,30 @@ static void drop_copy(struct build *build, const struct nm_fill *fill, const str
     }
 }
 
-static void check_copies(struct build *build, struct nm_range *ranges) {
-    for (size_t k = 0; k < build->fill_count; ++k) {
-        const struct nm_fill *fill = &build->fills[k];
+/* A node whose memory is full of page cache gives its pages elsewhere rather than drop the cache;
+ * moving them makes it. */
+static void gather_spilled(const struct nm_fill *fill, struct nm_range *ranges,
+                           struct nm_sample *sample) {
+    const struct nm_copy *where = &nm_config.copy[fill->copy];
+    if (sample->error != 0 || nm_mostly_local(sample) || where->node_count != 1) return;
+    nm_heal(ranges, fill->count, where->nodes[0]);
+    *sample = sample_fill(fill, ranges);
+}
+
+static void say_affinity_refused(const struct nm_fill *fill) {
+    char what[128];
+    snprintf(what, sizeof what, "node %s: sched_setaffinity: %s",
+             nm_config.copy[fill->copy].nodes_text, strerror(fill->affinity_error));
+    nm_note("warn", what, "the replica was filled from other nodes: slower to build",
+            "allow sched_setaffinity in the seccomp profile");
+}
+
+static void check_copies(struct nm_plan *plan, struct nm_range *ranges) {
+    for (size_t k = 0; k < plan->fill_count; ++k) {
+        const struct nm_fill *fill = &plan->fills[k];
         if (fill->count == 0) continue;
         struct nm_sample sample = sample_fill(fill, ranges);
+        gather_spilled(fill, ranges, &sample);
         nm_event("replica",
                  "\"copy\":%d,\"node\":%d,\"bytes\":%zu,\"ns\":%llu,\"sampled_pages\":%u,"
                  "\"sampled_local\":%u,\"errno\":%d",
@@ -315,31 +218,33 @@ static void check_copies(struct build *build, struct nm_range *ranges) {
         shown->build_ns += fill->ns;
         shown->build_threads = fill->threads;
         nm_status_end();
-        if (sample.error == 0 && !mostly_local(&sample)) drop_copy(build, fill, &sample);
+        if (fill->affinity_error != 0) say_affinity_refused(fill);
+        if (sample.error == 0 && !nm_mostly_local(&sample)) drop_copy(plan, fill, &sample);
     }
 }
 
-static void settle_states(struct build *build) {
-    for (size_t i = 0; i < build->table->count; ++i) {
-        if (!wanted(build, i)) continue;
-        struct nm_weight *weight = &build->table->weights[i];
+static void settle_states(struct nm_plan *plan) {
+    for (size_t i = 0; i < plan->table->count; ++i) {
+        if (!nm_wanted(plan, i)) continue;
+        struct nm_weight *weight = &plan->table->weights[i];
         bool served = true;
         for (int copy = 0; copy < nm_config.copies; ++copy)
-            if (needs_replica(build, copy) && weight->delta[copy] == 0) served = false;
+            if (nm_needs_replica(plan, copy) && weight->delta[copy] == 0) served = false;
         weight->state = served ? NM_WEIGHT_MIRRORED : NM_WEIGHT_REFUSED;
     }
 }
 
 /* ---- the order of steps ---- */
 
-static void mirror_new(struct build *build) {
-    struct nm_range *ranges = calloc(build->table->count + 1, sizeof *ranges);
+static void mirror_new(struct nm_plan *plan) {
+    struct nm_range *ranges = calloc(plan->table->count + 1, sizeof *ranges);
     if (ranges == NULL) return;
-    decide_home(build, ranges);
-    cut_to_budget(build);
-    fill_copies(build);
-    check_copies(build, ranges);
-    settle_states(build);
+    nm_plan_home(plan, ranges);
+    nm_plan_fit(plan);
+    fill_copies(plan);
+    check_copies(plan, ranges);
+    settle_states(plan);
+    nm_plan_release(plan, ranges);
     free(ranges);
 }
 
@@ -347,20 +252,20 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
                          const char *reason) {
     struct nm_table *old = atomic_load(&nm_table);
     count = nm_candidates_reduce(candidates, count, old);
-    struct build build = {0};
-    snprintf(build.reason, sizeof build.reason, "%s", reason);
-    if (count > 0 && new_table(&build, old, candidates, count)) {
-        if (seams_fire) mirror_new(&build);
-        nm_registry_publish(build.table);
-        nm_tell(build.table, build.reason);
+    struct nm_plan plan = {0};
+    snprintf(plan.reason, sizeof plan.reason, "%s", reason);
+    if (count > 0 && new_table(&plan, old, candidates, count)) {
+        if (seams_fire) mirror_new(&plan);
+        nm_registry_publish(plan.table);
+        nm_tell(plan.table, plan.reason);
         nm_tell_coverage();
         nm_registry_sweep();
     } else {
-        nm_table_free(build.table);
+        nm_table_free(plan.table);
         if (old != NULL && atomic_load(&nm_stale)) nm_tell(old, nm_status->reason);
     }
-    for (size_t i = 0; i < build.fill_count; ++i) free(build.pieces[i]);
-    free(build.is_new);
+    for (size_t i = 0; i < plan.fill_count; ++i) free(plan.pieces[i]);
+    free(plan.is_new);
 }
 
 void nm_build(struct nm_candidate *candidates, size_t count, bool seams_fire, const char *reason) {

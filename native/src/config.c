@@ -119,6 +119,8 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
             return "NUMAMIRROR_EVENTS is not the name of an abstract socket";
         strcpy(config->events, value + 1);
     }
+    value = get("NUMAMIRROR_HEAL");
+    config->heal = value == NULL || flag(value);
     config->copy_home = flag(get("NUMAMIRROR_COPY_HOME"));
     config->no_redirect = flag(get("NUMAMIRROR_TEST_NO_REDIRECT"));
     config->log = flag(get("NUMAMIRROR_LOG"));

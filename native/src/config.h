@@ -26,6 +26,7 @@ struct nm_config {
     int home_copy; /* index of the copy that contains `home`; -1 in none */
     unsigned rehearsal;
     bool copy_home;
+    bool heal;        /* a primary off home is moved there */
     bool no_redirect; /* tests: replicas are built and not read */
     bool log;
     size_t min_bytes;

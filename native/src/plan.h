@@ -1,0 +1,49 @@
+/* One build on its way: the table it makes, which of its weights are to be copied, and to where. */
+#ifndef NM_PLAN_H
+#define NM_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "fill.h"
+#include "sample.h"
+#include "table.h"
+
+struct nm_plan {
+    struct nm_table *table;
+    bool *is_new; /* per weight of the table: seen for the first time */
+    bool home_serves;
+    char reason[256]; /* why something is not mirrored; the last cause wins */
+    struct nm_fill fills[NM_MAX_COPIES];
+    struct nm_piece *pieces[NM_MAX_COPIES];
+    size_t fill_count;
+};
+
+/* Below this share of sampled pages on its node a copy is not called local. */
+enum { NM_LOCAL_PERCENT = 90 };
+
+static inline bool nm_mostly_local(const struct nm_sample *sample) {
+    return (uint64_t)sample->local * 100 >= (uint64_t)sample->pages * NM_LOCAL_PERCENT;
+}
+
+/* This build is to mirror the weight. */
+static inline bool nm_wanted(const struct nm_plan *plan, size_t index) {
+    return plan->is_new[index] && plan->table->weights[index].state != NM_WEIGHT_SMALL;
+}
+
+static inline bool nm_needs_replica(const struct nm_plan *plan, int copy) {
+    return copy != nm_config.home_copy || !plan->home_serves;
+}
+
+/* plan_fit.c: takes from the plan what does not fit into the nodes' memory, and says so. */
+void nm_plan_fit(struct nm_plan *plan);
+
+/* plan_home.c: decides whether the home node reads the primary where it lies, after moving it
+ * there when it must and may be. `ranges` has room for every weight. */
+void nm_plan_home(struct nm_plan *plan, struct nm_range *ranges);
+
+/* plan_home.c: gives back the page cache behind a primary that GEMM no longer reads. */
+void nm_plan_release(const struct nm_plan *plan, struct nm_range *ranges);
+
+#endif

@@ -1,0 +1,66 @@
+#include <stdio.h>
+
+#include "events.h"
+#include "heal.h"
+#include "plan.h"
+
+static size_t ranges_of(const struct nm_plan *plan, struct nm_range *ranges) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->table->count; ++i)
+        if (nm_wanted(plan, i))
+            ranges[count++] = (struct nm_range){(const char *)plan->table->weights[i].start,
+                                                plan->table->weights[i].bytes};
+    return count;
+}
+
+/* Returns where the pages are afterwards. */
+static struct nm_sample bring_home(const struct nm_range *ranges, size_t count,
+                                   const struct nm_copy *home, const struct nm_sample *before) {
+    struct nm_healing healing = nm_heal(ranges, count, nm_config.home);
+    struct nm_sample after = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
+    char what[192];
+    snprintf(what, sizeof what,
+             "the weights were not at home: %u of %u sampled pages on node %s before moving them, "
+             "%u of %u after",
+             before->local, before->pages, home->nodes_text, after.local, after.pages);
+    nm_note(nm_mostly_local(&after) ? "info" : "warn", what,
+            nm_mostly_local(&after) ? "" : nm_heal_reason(healing.error), "");
+    return after;
+}
+
+void nm_plan_home(struct nm_plan *plan, struct nm_range *ranges) {
+    plan->home_serves = false;
+    if (nm_config.copy_home || nm_config.home_copy < 0) return;
+    const struct nm_copy *home = &nm_config.copy[nm_config.home_copy];
+    size_t count = ranges_of(plan, ranges);
+    struct nm_sample sample = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
+    if (sample.error == 0 && !nm_mostly_local(&sample) && nm_config.heal)
+        sample = bring_home(ranges, count, home, &sample);
+    /* When the kernel refuses to say, a second copy at home could not be checked either. */
+    plan->home_serves = sample.error != 0 || nm_mostly_local(&sample);
+    if (!plan->home_serves) {
+        char what[128];
+        snprintf(what, sizeof what,
+                 "only %u of %u sampled pages of the weights are on home node %s", sample.local,
+                 sample.pages, home->nodes_text);
+        nm_note("info", what, "the home node gets a replica of its own", "");
+    }
+}
+
+/* When every node reads a replica, GEMM never reads the primary again; where it is page cache, the
+ * memory is better free. */
+void nm_plan_release(const struct nm_plan *plan, struct nm_range *ranges) {
+    if (nm_config.copy_home || nm_config.home_copy < 0 || plan->home_serves || !nm_config.heal)
+        return;
+    size_t count = 0;
+    for (size_t i = 0; i < plan->table->count; ++i)
+        if (nm_wanted(plan, i) && plan->table->weights[i].state == NM_WEIGHT_MIRRORED)
+            ranges[count++] = (struct nm_range){(const char *)plan->table->weights[i].start,
+                                                plan->table->weights[i].bytes};
+    size_t released = nm_release_page_cache(ranges, count);
+    if (released == 0) return;
+    char what[96];
+    snprintf(what, sizeof what, "released %zu MiB of page cache behind the engine's own weights",
+             released >> 20);
+    nm_note("info", what, "every node reads its replica instead", "");
+}
