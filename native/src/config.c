@@ -106,6 +106,11 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
             return "NUMAMIRROR_MIN_BYTES is not a number of bytes";
         config->min_bytes = (size_t)number;
     }
+    if ((value = get("NUMAMIRROR_BUDGET_BYTES")) != NULL) {
+        if (!read_whole_number(value, LONG_MAX, &number))
+            return "NUMAMIRROR_BUDGET_BYTES is not a number of bytes";
+        config->budget_bytes = (size_t)number;
+    }
     if ((value = get("NUMAMIRROR_REHEARSE")) != NULL) {
         if (!read_whole_number(value, 8, &number) || number < 1)
             return "NUMAMIRROR_REHEARSE is not a number from 1 to 8";

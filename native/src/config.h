@@ -30,6 +30,7 @@ struct nm_config {
     bool no_redirect; /* tests: replicas are built and not read */
     bool log;
     size_t min_bytes;
+    size_t budget_bytes; /* that replicas of one copy may take; 0: what the node has */
     int copies;
     struct nm_copy copy[NM_MAX_COPIES];
     int8_t copy_of_cpu[NM_MAX_CPUS]; /* -1: reads the primary */

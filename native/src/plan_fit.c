@@ -1,17 +1,29 @@
 #include <stdio.h>
 
+#include "cgroup_memory.h"
 #include "events.h"
 #include "node_memory.h"
 #include "plan.h"
+#include "registry.h"
 
-static size_t available_to_copy(int copy, int replicas) {
+/* What one copy may still take, and who says so. */
+struct room {
+    size_t bytes;
+    char whose[64];
+    const char *remedy;
+};
+
+static void tighten(struct room *room, size_t bytes, const char *remedy, const char *format,
+                    const char *which) {
+    if (bytes >= room->bytes) return;
+    room->bytes = bytes;
+    room->remedy = remedy;
+    snprintf(room->whose, sizeof room->whose, format, which);
+}
+
+static size_t on_nodes(const struct nm_copy *where) {
     struct nm_node_memory memory;
     size_t sum = 0;
-    const struct nm_copy *where = &nm_config.copy[copy];
-    if (nm_config.rehearsal != 0) /* all pretend nodes share the real one */
-        return nm_node_memory_read(0, &memory)
-                   ? nm_node_memory_available(&memory) / (size_t)replicas
-                   : SIZE_MAX;
     for (int i = 0; i < where->node_count; ++i) {
         if (!nm_node_memory_read(where->nodes[i], &memory)) return SIZE_MAX;
         sum += nm_node_memory_available(&memory);
@@ -19,40 +31,58 @@ static size_t available_to_copy(int copy, int replicas) {
     return sum;
 }
 
-/* Bytes that every copy in need of a replica can still take, and the copy that says so. */
-static size_t budget(const struct nm_plan *plan, int *narrowest) {
-    int replicas = 0;
-    size_t least = SIZE_MAX;
-    for (int copy = 0; copy < nm_config.copies; ++copy) replicas += nm_needs_replica(plan, copy);
-    for (int copy = 0; copy < nm_config.copies; ++copy) {
-        if (!nm_needs_replica(plan, copy)) continue;
-        size_t available = available_to_copy(copy, replicas);
-        if (available < least) {
-            least = available;
-            *narrowest = copy;
-        }
-    }
-    return least;
+static size_t held_by(int copy) {
+    size_t sum = 0;
+    for (const struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next)
+        if (arena->copy == copy) sum += arena->live;
+    return sum;
 }
 
-static void say_too_small(struct nm_plan *plan, int copy, size_t needed, size_t available) {
+static void tighten_to_copy(struct room *room, int copy, int replicas) {
+    static const struct nm_copy real_node = {.node_count = 1};
+    bool rehearsal = nm_config.rehearsal != 0; /* all pretend nodes share the real one */
+    const struct nm_copy *where = rehearsal ? &real_node : &nm_config.copy[copy];
+    size_t free_there = on_nodes(where);
+    if (rehearsal && free_there != SIZE_MAX) free_there /= (size_t)replicas;
+    tighten(room, free_there, "free memory on that node, or mirror on fewer nodes with --nodes",
+            "node %s", nm_config.copy[copy].nodes_text);
+    if (nm_config.budget_bytes == 0) return;
+    size_t held = held_by(copy);
+    tighten(room, nm_config.budget_bytes > held ? nm_config.budget_bytes - held : 0,
+            "raise --budget", "the budget%s", "");
+}
+
+static struct room narrowest_room(const struct nm_plan *plan) {
+    struct room room = {.bytes = SIZE_MAX};
+    int replicas = 0;
+    for (int copy = 0; copy < nm_config.copies; ++copy) replicas += nm_needs_replica(plan, copy);
+    if (replicas == 0) return room;
+    size_t group = nm_cgroup_available();
+    if (group != SIZE_MAX)
+        tighten(&room, group / (size_t)replicas, "raise the container's memory limit",
+                "the control group's memory limit%s", "");
+    for (int copy = 0; copy < nm_config.copies; ++copy)
+        if (nm_needs_replica(plan, copy)) tighten_to_copy(&room, copy, replicas);
+    return room;
+}
+
+static void say_too_small(struct nm_plan *plan, const struct room *room, size_t needed) {
     char what[192];
-    snprintf(what, sizeof what, "node %s: %zu MiB available for a replica of %zu MiB",
-             nm_config.copy[copy].nodes_text, available >> 20, needed >> 20);
+    snprintf(what, sizeof what, "%s leaves %zu MiB for a replica of %zu MiB", room->whose,
+             room->bytes >> 20, needed >> 20);
     snprintf(plan->reason, sizeof plan->reason, "%s", what);
     nm_note("warn", what, "dense weights are mirrored first, then experts, as far as it reaches",
-            "free memory on that node, or mirror on fewer nodes with --nodes");
+            room->remedy);
 }
 
-/* Marks as not wanted what does not fit. Dense weights are read in every token, experts only
- * when they are chosen: dense first. */
+/* Dense weights are read in every token, experts only when they are chosen: dense first. */
 void nm_plan_fit(struct nm_plan *plan) {
-    int narrowest = 0;
-    size_t available = budget(plan, &narrowest), needed = 0, left = available;
+    struct room room = narrowest_room(plan);
+    size_t needed = 0, left = room.bytes;
     for (size_t i = 0; i < plan->table->count; ++i)
         if (nm_wanted(plan, i)) needed += plan->table->weights[i].bytes;
-    if (needed <= available) return;
-    say_too_small(plan, narrowest, needed, available);
+    if (needed <= room.bytes) return;
+    say_too_small(plan, &room, needed);
     for (int experts = 0; experts <= 1; ++experts)
         for (size_t i = 0; i < plan->table->count; ++i) {
             const struct nm_weight *weight = &plan->table->weights[i];

@@ -101,6 +101,26 @@ static void weights_that_come_later_join_the_arena_that_is_there(void) {
     munmap(model, 8 * MIB);
 }
 
+static void a_budget_takes_dense_weights_before_experts(void) {
+    rehearse(false);
+    nm_config.budget_bytes = 3 * MIB;
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    struct nm_candidate list[] = {{(uintptr_t)model, 2 * MIB, true},
+                                  {(uintptr_t)model + 2 * MIB, 2 * MIB, false},
+                                  {(uintptr_t)model + 4 * MIB, MIB, true}};
+    nm_build(list, 3, true, "");
+    CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && weight_at(model)->delta[1] == 0);
+    CHECK(weight_at(model + 2 * MIB)->state == NM_WEIGHT_MIRRORED);
+    CHECK(weight_at(model + 4 * MIB)->state == NM_WEIGHT_MIRRORED);
+    CHECK(nm_status->state == NM_PARTIAL && nm_status->refused_bytes == 2 * MIB);
+    CHECK(strstr(nm_status->reason, "the budget leaves 3 MiB") != NULL);
+    build(model + 5 * MIB, MIB, false);
+    CHECK(weight_at(model + 5 * MIB)->state == NM_WEIGHT_REFUSED); /* it is used up */
+    nm_registry_drop_buffer(model);
+    munmap(model, 8 * MIB);
+}
+
 static void without_seams_weights_are_booked_and_not_copied(void) {
     rehearse(false);
     char *model = memory(2 * MIB);
@@ -177,6 +197,7 @@ int main(void) {
     RUN(copy_home_gives_home_a_replica_too);
     RUN(weights_below_the_minimum_stay_where_they_are);
     RUN(weights_that_come_later_join_the_arena_that_is_there);
+    RUN(a_budget_takes_dense_weights_before_experts);
     RUN(without_seams_weights_are_booked_and_not_copied);
     RUN(a_write_to_the_primary_reaches_the_replica);
     RUN(a_freed_model_leaves_the_figures_until_the_next_graph);

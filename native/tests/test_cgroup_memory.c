@@ -1,0 +1,58 @@
+/* The tightest limit from a container's cgroup up to the root. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup_memory.h"
+#include "check.h"
+
+static char mount[] = "/tmp/numamirror-cgroup-XXXXXX";
+
+static void write_file(const char *group, const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", mount, group);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/%s", mount, group, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void the_tightest_limit_on_the_way_up_counts(void) {
+    write_file("pod", "memory.max", "1000\n");
+    write_file("pod", "memory.current", "700\n");
+    write_file("pod", "memory.stat", "anon 600\ninactive_file 100\n");
+    write_file("pod/app", "memory.max", "max\n");
+    write_file("pod/app", "memory.current", "500\n");
+    CHECK(nm_cgroup_left("12:cpu:/x\n0::/pod/app\n", mount) == 400);
+    write_file("pod/app", "memory.max", "600\n");
+    CHECK(nm_cgroup_left("0::/pod/app\n", mount) == 100);
+    write_file("pod/app", "memory.current", "900\n");
+    CHECK(nm_cgroup_left("0::/pod/app\n", mount) == 0);
+}
+
+static void without_a_limit_it_is_unlimited(void) {
+    CHECK(nm_cgroup_left("0::/\n", mount) == SIZE_MAX);
+    CHECK(nm_cgroup_left("0::/gone\n", mount) == SIZE_MAX);
+    CHECK(nm_cgroup_left("4:memory:/v1\n", mount) == SIZE_MAX);
+    CHECK(nm_cgroup_left("", mount) == SIZE_MAX);
+}
+
+static void remove_all(void) {
+    static const char *const files[] = {
+        "pod/app/memory.max", "pod/app/memory.current", "pod/app", "pod/memory.max",
+        "pod/memory.current", "pod/memory.stat",        "pod",     ""};
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", mount, files[i]);
+        CHECK(remove(path) == 0);
+    }
+}
+
+int main(void) {
+    CHECK(mkdtemp(mount) != NULL);
+    RUN(the_tightest_limit_on_the_way_up_counts);
+    RUN(without_a_limit_it_is_unlimited);
+    remove_all();
+    return 0;
+}
