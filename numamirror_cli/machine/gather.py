@@ -12,6 +12,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,7 +106,8 @@ def gather(root: Path, file: Path) -> Gathered:
         partial.replace(file)
         return Gathered(file, len(members), file.stat().st_size)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise NumaMirrorError(f"cannot write {file}: {reason}") from error
 

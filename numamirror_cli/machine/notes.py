@@ -41,6 +41,8 @@ def notes_on_nodes(
         yield f"{who} {verb} neither CPUs nor memory"
     if len([node for node in nodes if node.allowed_cpus]) == 1:
         yield "one node with CPUs: nothing to mirror"
+    elif len(mirror_nodes) == 1:
+        yield "one node with CPUs and memory: nothing to mirror"
 
 
 def name_nodes(ids: Sequence[int]) -> str:

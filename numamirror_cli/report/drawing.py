@@ -10,7 +10,7 @@ from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import break_at_commas
 from numamirror_cli.report.roles import role
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import counted, size
 
 # Inside of a node's box, so that two sockets of one node each fit side by side in 80 columns.
 NODE_WIDTH = 31
@@ -79,7 +79,7 @@ def _memory(node: Node, pens: Pens) -> Lines:
 def _cpus(node: Node) -> Lines:
     if not node.cpus:
         return ["no CPUs"] if node.gpu is None else [f"memory of GPU {node.gpu}"]
-    cores = f"{len(node.cores)} cores, " if node.cores else ""
+    cores = f"{counted(len(node.cores), 'core')}, " if node.cores else ""
     lines = break_at_commas(f"{cores}CPUs {format_list(node.cpus)}", NODE_WIDTH)
     if node.allowed_cpus != node.cpus:
         lines += break_at_commas(f"allowed {format_list(node.allowed_cpus) or 'none'}", NODE_WIDTH)

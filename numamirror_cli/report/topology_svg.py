@@ -14,7 +14,7 @@ from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import break_at_commas
 from numamirror_cli.report.roles import role
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import counted, size
 
 # All lengths in pixels.
 MOST_WIDTH = 904
@@ -71,9 +71,8 @@ def _heading(machine: Machine) -> str:
     if not machine.numa:
         return "No NUMA nodes"
     total = sum(node.mem_total or 0 for node in machine.nodes if node.gpu is None)
-    counted = f"{len(machine.nodes)} nodes" if len(machine.nodes) > 1 else "1 node"
-    sockets = f"{len(machine.sockets)} sockets" if len(machine.sockets) > 1 else "1 socket"
-    return f"{size(total)} in {counted}, {sockets}"
+    nodes, sockets = counted(len(machine.nodes), "node"), counted(len(machine.sockets), "socket")
+    return f"{size(total)} in {nodes}, {sockets}"
 
 
 def _title(machine: Machine) -> Block:
@@ -152,7 +151,7 @@ def _memory(node: Node, width: float) -> Block:
 def _cpu_lines(node: Node) -> list[str]:
     if not node.cpus:
         return [f"memory of GPU {node.gpu}"] if node.gpu else ["no CPUs"]
-    cores = f"{len(node.cores)} cores, " if node.cores else ""
+    cores = f"{counted(len(node.cores), 'core')}, " if node.cores else ""
     lines = break_at_commas(f"{cores}CPUs {format_list(node.cpus)}", 34)
     if node.allowed_cpus != node.cpus:
         lines += break_at_commas(f"allowed: {format_list(node.allowed_cpus) or 'none'}", 34)

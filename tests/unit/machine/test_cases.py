@@ -139,6 +139,12 @@ def test_m06_cpus_without_memory_read_from_the_nearest_node(make_root: MakeRoot)
     )
 
 
+def test_one_node_with_memory_is_nothing_to_mirror(make_root: MakeRoot) -> None:
+    machine = read(make_root({0: {"cpus": "0", "mem_mib": 0}, 1: {"cpus": "1"}}))
+    assert machine.mirror_nodes == (1,)
+    assert "one node with CPUs and memory: nothing to mirror" in machine.notes
+
+
 def test_m07_device_memory_is_no_mirror(make_root: MakeRoot) -> None:
     nodes = {0: {"cpus": "0-71"}, **{node: {"cpus": ""} for node in range(1, 9)}}
     machine = read(make_root(nodes))

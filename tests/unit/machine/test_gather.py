@@ -165,6 +165,12 @@ def test_an_archive_that_cannot_be_written_leaves_nothing(root: Path, tmp_path: 
     assert {entry.name for entry in tmp_path.iterdir()} == {"root", "taken"}
 
 
+def test_a_read_only_directory_is_an_error_and_no_crash(root: Path) -> None:
+    """/proc refuses to create and to unlink, also for root."""
+    with pytest.raises(NumaMirrorError, match=r"^cannot write /proc/report\.tar\.xz: "):
+        gather(root, Path("/proc/report.tar.xz"))
+
+
 def pack(file: Path, *members: tuple[str, str | bytes]) -> Path:
     """A hostile archive: (name, content) for files, (name, "-> target") for links."""
     with tarfile.open(file, "w:gz") as archive:

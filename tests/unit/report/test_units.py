@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from numamirror_cli.report.units import mib, size
+from numamirror_cli.report.units import counted, mib, size
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,7 @@ def test_sizes_are_shown_in_the_unit_a_person_would_choose(count: int, shown: st
 
 def test_mib_keeps_fractions() -> None:
     assert mib(1_572_864) == 1.5
+
+
+def test_one_thing_is_not_many() -> None:
+    assert [counted(n, "core") for n in (0, 1, 2)] == ["0 cores", "1 core", "2 cores"]
