@@ -1,0 +1,67 @@
+"""Speaks as the shim does (docs/protocol.md), from a program of the tests, to a real launcher."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+from typing import Any
+
+from numamirror_cli.memory.status_page import MAGIC, NAME, STATES, VERSION, StatusLayout
+
+MIB = 1 << 20
+
+
+def send_raw(datagram: bytes, descriptors: tuple[int, ...] = ()) -> None:
+    """One datagram to the launcher that started us."""
+    name = "\0" + os.environ["NUMAMIRROR_EVENTS"][1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_launcher:
+        to_launcher.connect(name)
+        if descriptors:
+            socket.send_fds(to_launcher, [datagram], list(descriptors))
+        else:
+            to_launcher.send(datagram)
+
+
+def send(event: str, *, descriptors: tuple[int, ...] = (), **keys: Any) -> None:
+    """One event."""
+    datagram = json.dumps({"v": 1, "pid": os.getpid(), "event": event, **keys})
+    send_raw(datagram.encode(), descriptors)
+
+
+def status_page(state: str = "mirrored", mirrored: int = 235 * MIB, gemm: int = 235 * MIB) -> int:
+    """A status page of a rehearsal with two copies, as a memfd; its descriptor."""
+    page = StatusLayout(
+        magic=MAGIC,
+        version=VERSION,
+        bytes=ctypes.sizeof(StatusLayout),
+        pid=os.getpid(),
+        state=STATES.index(state),
+        copies=2,
+        gemm_bytes=gemm,
+        mirrored_bytes=mirrored,
+        engine=b"/x/libggml-cpu.so",
+    )
+    for index, role in enumerate((1, 2)):
+        copy = page.copy[index]
+        copy.node, copy.role, copy.bytes, copy.nodes = index, role, mirrored, str(index).encode()
+        copy.sampled_pages = copy.sampled_local = 512
+    descriptor = os.memfd_create(NAME)
+    os.write(descriptor, bytes(page))
+    return descriptor
+
+
+def mirror(state: str = "mirrored") -> None:
+    """All that a shim says when it mirrors 235 MiB on two nodes."""
+    send("hello", version="9.9", descriptors=(status_page(state),))
+    send("engine", library="/x/libggml-cpu.so", seams=["ggml_graph_compute"], missing=[])
+    send("build", copy=1, node=1, bytes=235 * MIB)
+    send("progress", copy=1, done_bytes=100 * MIB, bytes=235 * MIB)
+    send("replica", copy=1, node=1, bytes=235 * MIB, ns=140_000_000, **_sampled(512))
+    send("primary", node=0, bytes=235 * MIB, **_sampled(512))
+    send("coverage", gemm_bytes=235 * MIB, mirrored_bytes=235 * MIB, small_bytes=0, refused_bytes=0)
+
+
+def _sampled(local: int) -> dict[str, int]:
+    return {"sampled_pages": 512, "sampled_local": local}

@@ -1,0 +1,203 @@
+"""`run --dry-run` and `run --json`: the plan as text and as a document, and no start."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.launch.conftest import Recorded, environment, numamirror_run
+
+MakeRoot = Callable[..., Path]
+
+TWO_NODES = {0: {"cpus": "0-7"}, 1: {"cpus": "8-15"}}
+GPUS = [
+    {
+        "address": f"0000:82:0{n}.0",
+        "pci_class": "0x030200",
+        "vendor": "0x10de",
+        "device": "0x2204",
+        "numa_node": 1,
+    }
+    for n in (1, 2)
+]
+
+EXPECTED = """\
+Program:   /bin/echo
+Command:   /bin/echo 'a b'
+Strategy:  mirror (2 nodes, one copy each)
+Home:      node 1 (2 of 2 GPUs are there (0000:82:01.0, 0000:82:02.0))
+Policy:    preferred:1
+Copies:
+  node 0: replica, for CPUs 0-7
+  node 1: primary, read in place, for CPUs 8-15
+Environment:
+  NUMAMIRROR_ABI=1
+  NUMAMIRROR_MIN_BYTES=1048576
+  NUMAMIRROR_COPIES='0=0-7;1=8-15'
+  NUMAMIRROR_HOME_NODE=1
+  LD_PRELOAD={shim}
+"""
+
+
+def test_a_dry_run_prints_plan_and_environment_and_starts_nothing(
+    make_root: MakeRoot, shim_env: dict[str, str]
+) -> None:
+    root = make_root(TWO_NODES, pci=GPUS)
+    result = numamirror_run("--dry-run", "--root", root, "/bin/echo", "a b", env=shim_env)
+    assert result.returncode == 0
+    assert result.stdout == EXPECTED.format(shim=shim_env["NUMAMIRROR_SHIM"])
+    assert result.stderr == ""
+
+
+def test_a_dry_run_takes_the_root_variable_and_a_real_run_does_not(
+    make_root: MakeRoot, shim_env: dict[str, str]
+) -> None:
+    env = {**shim_env, "NUMAMIRROR_ROOT": str(make_root(TWO_NODES))}
+    assert "NUMAMIRROR_COPIES='0=0-7;1=8-15'" in numamirror_run("--dry-run", "true", env=env).stdout
+    result = numamirror_run("env", env=env)
+    assert "NUMAMIRROR_COPIES=0=0-7;1=8-15" not in result.stdout
+    assert "NUMAMIRROR_ROOT is ignored" in result.stderr
+
+
+def test_the_environment_of_a_dry_run_can_be_used_by_hand(shim_env: dict[str, str]) -> None:
+    shown = numamirror_run("--dry-run", "--rehearse", "2", "true", env=shim_env).stdout
+    assignments = shown.partition("Environment:\n")[2].replace("\n", " ")
+    command = f"env {assignments} sh -c 'echo $NUMAMIRROR_REHEARSE; cat /proc/$$/maps'"
+    result = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=True, env=environment()
+    )
+    assert result.stdout.startswith("2\n") and "libstandin.so" in result.stdout
+
+
+def test_the_json_of_a_dry_run_is_the_plan(
+    make_root: MakeRoot, shim_env: dict[str, str], record: Recorded
+) -> None:
+    root = make_root(TWO_NODES, pci=GPUS)
+    options = ("--dry-run", "--root", root, "--json", record.path, "--min-size", "2M")
+    numamirror_run(*options, "true", env=shim_env)
+    document = record.read()
+    plan = document["plan"]
+    assert plan["home"]["node"] == 1 and plan["policy"] == "preferred:1"
+    assert plan["copies"] == [{"nodes": [0], "cpus": "0-7"}, {"nodes": [1], "cpus": "8-15"}]
+    assert plan["min_bytes"] == 2 << 20
+    assert document["child"] is None and document["mirror"] is None
+
+
+def test_a_dry_run_finds_missing_programs_and_nodes(make_root: MakeRoot) -> None:
+    assert numamirror_run("--dry-run", "no-such-engine").returncode == 127
+    root = make_root(TWO_NODES)
+    result = numamirror_run("--dry-run", "--root", root, "--home", "7", "true")
+    assert result.returncode == 2 and "nodes 0-1" in result.stderr
+
+
+def test_a_dry_run_with_require_mirror_fails_where_there_can_be_none(make_root: MakeRoot) -> None:
+    root = make_root({0: {"cpus": "0-7"}})
+    result = numamirror_run("--dry-run", "--root", root, "--require", "mirror", "true")
+    assert (result.returncode, result.stdout) == (125, "")
+
+
+@pytest.mark.parametrize("path", ["no/such/directory/run.json", "file/run.json"])
+def test_a_json_file_that_cannot_be_written_is_bad_usage_and_starts_nothing(
+    tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "file").touch()
+    result = numamirror_run("--json", tmp_path / path, "touch", tmp_path / "started")
+    assert result.returncode == 2
+    assert f"--json {tmp_path / path}: cannot be written" in result.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_plan_is_in_the_json_file_while_the_program_runs(record: Recorded) -> None:
+    code = f"cat {record.path}"
+    shown = json.loads(numamirror_run("--json", record.path, "sh", "-c", code).stdout)
+    assert shown["plan"]["command"] == ["sh", "-c", code] and shown["child"] is None
+    assert record.read()["child"]["exit_code"] == 0
+
+
+def test_no_other_file_is_left_beside_the_json_file(record: Recorded) -> None:
+    numamirror_run("--json", record.path, "true")
+    assert list(record.path.parent.iterdir()) == [record.path]
+
+
+def test_an_existing_json_file_keeps_its_mode_and_a_link_stays_a_link(
+    record: Recorded, tmp_path: Path
+) -> None:
+    real = tmp_path / "real"
+    real.touch(0o640)
+    real.chmod(0o640)
+    record.path.symlink_to(real)
+    numamirror_run("--json", record.path, "true")
+    assert record.path.is_symlink() and record.read()["schema"] == 1
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    before = Path("/dev/null").stat()
+    assert numamirror_run("--json", "/dev/null", "true").returncode == 0
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    assert Path("/dev/null").stat().st_ino == before.st_ino
+
+
+def test_missing_and_foreign_shims_are_named_and_the_program_starts(tmp_path: Path) -> None:
+    """Case S08."""
+    foreign = tmp_path / "foreign.so"
+    foreign.write_text("not a library")
+    for shim in (tmp_path / "missing.so", foreign):
+        env = environment(NUMAMIRROR_SHIM=str(shim))
+        result = numamirror_run("--rehearse", "2", "echo", "ran", env=env)
+        assert (result.returncode, result.stdout) == (0, "ran\n")
+        assert f"numamirror: {shim}: cannot be preloaded" in result.stderr
+        assert "NOT mirrored" in result.stderr
+
+
+def test_a_static_program_starts_and_is_told_apart(
+    compile_static: Path, shim_env: dict[str, str]
+) -> None:
+    """Case S03."""
+    result = numamirror_run("--rehearse", "2", compile_static, env=shim_env)
+    assert result.returncode == 11
+    assert "program: cannot preload, policy only: it is linked statically" in result.stderr
+    assert "NOT mirrored" in result.stderr
+
+
+@pytest.fixture
+def compile_static(tmp_path: Path) -> Path:
+    path = tmp_path / "program"
+    made = subprocess.run(
+        ["cc", "-static", "-x", "c", "-", "-o", path],
+        input=b"int main(void) { return 11; }",
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("cc -static does not work here")
+    return path
+
+
+def test_the_users_preload_and_ours_are_both_loaded(
+    standin_shim: Path, shim_env: dict[str, str], tmp_path: Path
+) -> None:
+    """Case S06."""
+    theirs = tmp_path / "libjemalloc.so"
+    theirs.write_bytes(standin_shim.read_bytes())
+    env = {**shim_env, "LD_PRELOAD": str(theirs)}
+    shown = numamirror_run("--rehearse", "2", "cat", "/proc/self/maps", env=env).stdout
+    assert str(theirs) in shown and str(standin_shim) in shown
+
+
+def test_help_names_every_option_and_the_exit_status() -> None:
+    shown = subprocess.run(
+        [*NUMAMIRROR, "run", "--help"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for word in ("--home", "--nodes", "--per", "--min-size", "--copy-home", "--rehearse",
+                 "--require", "--report", "--json", "--dry-run", "125", "127"):  # fmt: skip
+        assert word in shown
