@@ -1,0 +1,85 @@
+"""`numamirror cache`: on which nodes the page cache of a model file lies; drop it, read it in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from numamirror_cli.machine.nodes import read_nodes
+from numamirror_cli.machine.tree import Tree
+from numamirror_cli.memory.model_cache import (
+    ModelCache,
+    evict_model,
+    lies_elsewhere,
+    look_at,
+    warm_model,
+    warming_policy,
+)
+from numamirror_cli.memory.model_files import Model, find_model
+from numamirror_cli.memory.policy import Policy
+from numamirror_cli.report.cache import cache_json, left_text, missed_text, render_cache
+from numamirror_cli.report.console import print_report
+from numamirror_cli.report.reading import reading_progress
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--evict", is_flag=True, help="Drop it from the page cache; with --warm, first.")
+@click.option(
+    "--warm",
+    metavar="NODE|interleave",
+    help="Read it in on that node, or spread over all; what lies elsewhere is dropped first.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+def command(model: Path, evict: bool, warm: str | None, as_json: bool) -> None:
+    """Say how much of a model file is in the page cache, and on which nodes.
+
+    Pages stay where they were first read, whatever policy the next program has: a model that is
+    cached on the wrong node is used from there. All parts of a split file are followed. No option
+    needs root.
+    """
+    policy = None if warm is None else warming_policy(warm, _nodes_with_memory())
+    found = find_model(model)
+    cache = _look(found)
+    evicted = None
+    if evict or (policy is not None and lies_elsewhere(cache, policy)):
+        before, cache = cache, _evict(found)
+        evicted = before.cached - cache.cached
+    if policy is not None:
+        cache = _warm(found, policy)
+    if as_json:
+        click.echo(json.dumps(cache_json(cache, evicted, policy), indent=2))
+    else:
+        print_report(render_cache(cache))
+
+
+def _nodes_with_memory() -> frozenset[int]:
+    return frozenset(node.id for node in read_nodes(Tree(Path("/"))) if node.mem_total)
+
+
+def _look(model: Model) -> ModelCache:
+    with reading_progress("looking", model.bytes) as tell:
+        return look_at(model, tell)
+
+
+def _evict(model: Model) -> ModelCache:
+    evict_model(model)
+    after = _look(model)
+    if left := left_text(after):
+        _say(left)
+    return after
+
+
+def _warm(model: Model, policy: Policy) -> ModelCache:
+    with reading_progress("reading", model.bytes) as tell:
+        warm_model(model, policy, tell)
+    after = _look(model)
+    if missed := missed_text(after, policy):
+        _say(missed)
+    return after
+
+
+def _say(message: str) -> None:
+    click.echo(f"numamirror: {message}", err=True)
