@@ -1,4 +1,4 @@
-"""Option values as a person writes them: click callbacks for sizes and node lists."""
+"""Option values as a person writes them: click callbacks for sizes, budgets and node lists."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 
 import click
 
+from numamirror_cli.launch.plan import Budget
 from numamirror_cli.machine.cpulist import parse_list
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # What the shim can read (a signed 64-bit number).
 _MOST_BYTES = (1 << 63) - 1
@@ -16,12 +18,32 @@ _MOST_BYTES = (1 << 63) - 1
 
 def read_size(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
     """ "1048576", "1024K", "1MiB", "0.5 GB" -> bytes; all units are binary."""
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
+    size = _parse_size(value)
+    if size is None:
         raise click.BadParameter(f"{value!r} is not a size such as 512K, 1MiB or 2G")
+    return size
+
+
+def read_budget(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Budget | None:
+    """ "200GiB" or "40%"; None when the option is absent."""
+    if value is None:
+        return None
+    if share := _PERCENT.fullmatch(value.strip()):
+        percent = float(share[1])
+        if 0 < percent <= 100:
+            return Budget(share=percent / 100)
+    elif size := _parse_size(value):
+        return Budget(bytes=size)
+    raise click.BadParameter(f"{value!r} is neither a size such as 200GiB nor a share such as 40%")
+
+
+def _parse_size(text: str) -> int | None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
     size = int(float(match[1]) * _FACTORS[(match[2] or "").upper()])
     if size > _MOST_BYTES:
-        raise click.BadParameter(f"{value!r} is more than any machine has")
+        raise click.BadParameter(f"{text!r} is more than any machine has")
     return size
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from numamirror_cli.commands.options import read_node_list, read_size
+from numamirror_cli.commands.options import read_budget, read_node_list, read_size
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.environment import child_environment, planned_environment
-from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, Wishes
+from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.record import write_whole
@@ -75,7 +75,17 @@ no such program.
     metavar="SIZE",
     help="Smaller tensors are not copied.",
 )
+@click.option(
+    "--budget",
+    callback=read_budget,
+    metavar="SIZE|PERCENT",
+    help="What the replicas of one copy may take, in bytes or as a share of the smallest node "
+    "that gets one; weights that are read most come first.  [default: what is free]",
+)
 @click.option("--copy-home", is_flag=True, help="Give the home node a replica too.")
+@click.option(
+    "--no-heal", is_flag=True, help="Leave a primary that is not on the home node where it is."
+)
 @click.option(
     "--rehearse",
     type=click.IntRange(2, 8),
@@ -123,7 +133,9 @@ def command(
     nodes: frozenset[int] | None,
     per: str,
     min_size: int,
+    budget: Budget | None,
     copy_home: bool,
+    no_heal: bool,
     rehearse: int | None,
     require: str | None,
     report: str,
@@ -137,7 +149,9 @@ def command(
     PROGRAM is neither changed nor rebuilt, and it always starts: what cannot be done is said in
     one line on stderr and left out. stdin and stdout are PROGRAM's alone.
     """
-    wishes = Wishes(home, nodes, per, min_size, rehearse or 0, copy_home)
+    wishes = Wishes(
+        home, nodes, per, min_size, rehearse or 0, copy_home, heal=not no_heal, budget=budget
+    )
     ready = prepare(words, wishes, _chosen_root(root, dry_run), os.environ)
     if require and not ready.plan.mirrors:
         _say_notices(ready)

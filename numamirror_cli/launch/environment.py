@@ -19,7 +19,9 @@ _OURS = (
     "NUMAMIRROR_HOME_NODE",
     "NUMAMIRROR_REHEARSE",
     "NUMAMIRROR_COPY_HOME",
+    "NUMAMIRROR_HEAL",
     "NUMAMIRROR_MIN_BYTES",
+    "NUMAMIRROR_BUDGET_BYTES",
     "NUMAMIRROR_EVENTS",
 )
 
@@ -40,6 +42,10 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_HOME_NODE"] = str(plan.home.node)
     if plan.copy_home:
         variables["NUMAMIRROR_COPY_HOME"] = "1"
+    if not plan.heal:
+        variables["NUMAMIRROR_HEAL"] = "0"
+    if plan.budget_bytes is not None:
+        variables["NUMAMIRROR_BUDGET_BYTES"] = str(plan.budget_bytes)
     if events:
         variables["NUMAMIRROR_EVENTS"] = events
     return variables

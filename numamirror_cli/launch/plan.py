@@ -18,13 +18,26 @@ from numamirror_cli.notice import Notice
 DEFAULT_MIN_BYTES = 1 << 20
 
 
+# Of the shim: NM_MAX_COPIES in native/include/numamirror_status.h.
+_MOST_COPIES = 64
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount of memory: in bytes, or as a share of the smallest node that gets a copy."""
+
+    bytes: int = 0
+    share: float = 0.0
+
+
 @dataclass(frozen=True)
 class Wishes:
     """What the user asked for.
 
     home, nodes: kernel node ids, None where the choice is ours. per: "node" or "socket".
     min_bytes: smaller tensors are not copied. rehearse: number of pretend nodes, or 0.
-    copy_home: home gets a replica too.
+    copy_home: home gets a replica too. heal: a primary that is not at home may be moved there.
+    budget: what the replicas of one copy may take, None for what there is.
     """
 
     home: int | None = None
@@ -33,6 +46,8 @@ class Wishes:
     min_bytes: int = DEFAULT_MIN_BYTES
     rehearse: int = 0
     copy_home: bool = False
+    heal: bool = True
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Plan:
     policy: the policy to set, None when none is; caller_policy: the one that is kept, or None.
     copies: one entry per copy of the weights; empty in a rehearsal, whose nodes are pretended.
     preload: entries to add to LD_PRELOAD.
+    budget_bytes: what the replicas of one copy may take, None for what there is.
     """
 
     strategy: str
@@ -68,6 +84,8 @@ class Plan:
     min_bytes: int
     rehearse: int
     copy_home: bool
+    heal: bool
+    budget_bytes: int | None
     notes: tuple[Notice, ...]
 
     @property
@@ -102,6 +120,8 @@ def make_plan(machine: Machine, wishes: Wishes, circumstances: Circumstances) ->
         min_bytes=wishes.min_bytes,
         rehearse=wishes.rehearse,
         copy_home=wishes.copy_home,
+        heal=wishes.heal,
+        budget_bytes=_budget_bytes(machine, copies, wishes.budget),
         notes=tuple(notes),
     )
     plan = _with_strategy(plan, machine, wishes, circumstances.preload)
@@ -204,6 +224,14 @@ def _divide(
     return read, tuple(idle)
 
 
+def _budget_bytes(machine: Machine, copies: Sequence[Copy], budget: Budget | None) -> int | None:
+    if budget is None:
+        return None
+    nodes = [machine.node(node) for copy in copies for node in copy.nodes]
+    smallest = min((node.mem_total or 0 for node in nodes), default=0)
+    return budget.bytes or int(budget.share * smallest)
+
+
 def _with_strategy(plan: Plan, machine: Machine, wishes: Wishes, preload: Preload) -> Plan:
     """The best of mirror, prefer, none that is possible, with the reason."""
     nothing = _why_nothing_to_mirror(plan, machine, wishes)
@@ -230,6 +258,8 @@ def _without_mirror(plan: Plan, strategy: str, reason: str, preload: Preload) ->
 def _why_nothing_to_mirror(plan: Plan, machine: Machine, wishes: Wishes) -> str:
     if not machine.numa:
         return "this kernel exposes no NUMA nodes: nothing to mirror"
+    if len(plan.copies) > _MOST_COPIES:
+        return f"{len(plan.copies)} copies are more than {_MOST_COPIES}; choose fewer with --nodes"
     if len(plan.copies) > 1:
         return ""
     if len(machine.mirror_nodes) > 1 and wishes.nodes and len(wishes.nodes) == 1:

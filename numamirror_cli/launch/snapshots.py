@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory.find import program_name
 from numamirror_cli.memory.numa_maps import read_numa_maps
 from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.process import read_process
@@ -89,7 +90,7 @@ class Snapshots:
     def _look(self, pid: int, seconds: float, cause: str) -> None:
         began = time.monotonic()
         try:
-            command = read_process(pid).command
+            command = program_name(read_process(pid))
             mappings = list(read_numa_maps(pid))
         except NumaMirrorError as error:
             self.problem = error.message

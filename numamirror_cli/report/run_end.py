@@ -134,6 +134,8 @@ def plan_json(
         "caller_policy": None if plan.caller_policy is None else str(plan.caller_policy),
         "rehearsal": plan.rehearse,
         "copy_home": plan.copy_home,
+        "heal": plan.heal,
+        "budget_bytes": plan.budget_bytes,
         "min_bytes": plan.min_bytes,
         "environment": dict(environment),
         "notes": [

@@ -11,7 +11,7 @@ import pytest
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.environment import child_environment, planned_environment, spell_copies
-from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
+from numamirror_cli.launch.plan import Budget, Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.policy import DEFAULT, Policy
@@ -269,6 +269,24 @@ def test_the_environment_is_that_of_the_protocol(make_root: MakeRoot) -> None:
         "NUMAMIRROR_COPIES": "0=0-7;1=8-15",
         "NUMAMIRROR_HOME_NODE": "1",
     }
+
+
+def test_budget_and_no_heal_reach_the_shim(make_root: MakeRoot) -> None:
+    nodes = {0: {"cpus": "0-7", "mem_mib": 4096}, 1: {"cpus": "8-15", "mem_mib": 2048}}
+    machine = read(make_root(nodes))
+    by_size = plan_for(machine, Wishes(heal=False, budget=Budget(bytes=1 << 30)))
+    assert planned_environment(by_size, "")["NUMAMIRROR_BUDGET_BYTES"] == str(1 << 30)
+    assert planned_environment(by_size, "")["NUMAMIRROR_HEAL"] == "0"
+    by_share = plan_for(machine, Wishes(budget=Budget(share=0.25)))
+    assert planned_environment(by_share, "")["NUMAMIRROR_BUDGET_BYTES"] == str(512 << 20)
+    assert "NUMAMIRROR_HEAL" not in planned_environment(by_share, "")
+
+
+def test_more_copies_than_the_shim_can_hold_are_not_begun(make_root: MakeRoot) -> None:
+    machine = read(make_root({n: {"cpus": f"{n}"} for n in range(66)}))
+    plan = plan_for(machine)
+    assert plan.strategy == "prefer" and "66 copies are more than 64" in plan.reason
+    assert plan_for(machine, Wishes(nodes=frozenset(range(64)))).mirrors
 
 
 def test_preloads_and_library_path_of_the_user_are_kept(make_root: MakeRoot) -> None:

@@ -191,13 +191,7 @@ def test_the_users_preload_and_ours_are_both_loaded(
 
 
 def test_help_names_every_option_and_the_exit_status() -> None:
-    shown = subprocess.run(
-        [*NUMAMIRROR, "run", "--help"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    shown = numamirror_run("--help").stdout
     for word in ("--home", "--nodes", "--per", "--min-size", "--copy-home", "--rehearse",
                  "--require", "--report", "--json", "--dry-run", "125", "127"):  # fmt: skip
         assert word in shown
