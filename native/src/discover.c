@@ -21,21 +21,30 @@ static size_t bytes_of(const struct nm_module *engine, const void *tensor,
     return bytes < room ? bytes : room;
 }
 
+static bool is_weight(const struct nm_module *engine, const void *tensor, bool by_expert,
+                      struct nm_candidate *found) {
+    if (tensor == NULL) return false;
+    uintptr_t address = (uintptr_t)nm_data(&engine->layout, tensor);
+    const struct nm_buffer *buffer = nm_registry_buffer_at(address);
+    if (buffer == NULL) return false;
+    *found = (struct nm_candidate){address, bytes_of(engine, tensor, buffer), by_expert};
+    return true;
+}
+
+/* An op has one weight, src[0]; the fused ones of ik_llama.cpp have a second one in src[1]. */
 static size_t note_weights(struct nm_candidate *list, const struct nm_module *engine, void *graph,
-                           int op_code) {
+                           bool by_expert) {
     int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
     void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    const struct nm_layout *l = &engine->layout;
+    int single = by_expert ? l->mul_mat_id : l->mul_mat;
+    int fused = by_expert ? l->moe_up_gate : l->up_gate;
     size_t found = 0;
     for (int i = 0, nodes = node_count(graph); i < nodes; ++i) {
         const void *op = node_at(graph, i);
-        if (nm_op(&engine->layout, op) != op_code) continue;
-        const void *weight = nm_src(&engine->layout, op, 0);
-        if (weight == NULL) continue;
-        uintptr_t address = (uintptr_t)nm_data(&engine->layout, weight);
-        const struct nm_buffer *buffer = nm_registry_buffer_at(address);
-        if (buffer == NULL) continue;
-        list[found++] = (struct nm_candidate){address, bytes_of(engine, weight, buffer),
-                                              op_code == engine->layout.mul_mat_id};
+        int code = nm_op(l, op), weights = code == single ? 1 : code == fused ? 2 : 0;
+        for (int k = 0; k < weights; ++k)
+            found += is_weight(engine, nm_src(l, op, k), by_expert, &list[found]);
     }
     return found;
 }
@@ -44,12 +53,12 @@ struct nm_finding nm_discover(const struct nm_module *engine, void *graph) {
     int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
     struct nm_finding finding = {0};
     int nodes = node_count(graph);
-    finding.all = nodes > 0 ? calloc((size_t)nodes, sizeof *finding.all) : NULL;
+    finding.all = nodes > 0 ? calloc(2 * (size_t)nodes, sizeof *finding.all) : NULL;
     if (finding.all == NULL) return finding;
     pthread_mutex_lock(&nm_registry.lock);
-    finding.dense_count = note_weights(finding.all, engine, graph, engine->layout.mul_mat);
+    finding.dense_count = note_weights(finding.all, engine, graph, false);
     finding.experts = finding.all + finding.dense_count;
-    finding.expert_count = note_weights(finding.experts, engine, graph, engine->layout.mul_mat_id);
+    finding.expert_count = note_weights(finding.experts, engine, graph, true);
     pthread_mutex_unlock(&nm_registry.lock);
     return finding;
 }

@@ -10,7 +10,7 @@
 
 struct nm_finding {
     struct nm_candidate *all;     /* the dense ones, then the experts */
-    struct nm_candidate *experts; /* src0 of MUL_MAT_ID */
+    struct nm_candidate *experts; /* of MUL_MAT_ID */
     size_t dense_count, expert_count;
 };
 

@@ -90,7 +90,7 @@ static bool is_view(const char *name) {
 static bool find_ops(struct nm_layout *l, const struct probe *p, const struct nm_module *m) {
     const char *(*name_of)(int) = m->real[NM_SYM_ggml_op_name];
     int add = -1, views = 0;
-    l->mul_mat = l->mul_mat_id = -1;
+    l->mul_mat = l->mul_mat_id = l->up_gate = l->moe_up_gate = -1;
     for (int op = 0;
          op < OPS_TO_ASK && (add < 0 || l->mul_mat < 0 || l->mul_mat_id < 0 || views < 5); ++op) {
         const char *name = name_of(op);
@@ -98,6 +98,8 @@ static bool find_ops(struct nm_layout *l, const struct probe *p, const struct nm
         if (strcmp(name, "ADD") == 0) add = op;
         if (strcmp(name, "MUL_MAT") == 0) l->mul_mat = op;
         if (strcmp(name, "MUL_MAT_ID") == 0) l->mul_mat_id = op;
+        if (strcmp(name, "FUSED_UP_GATE") == 0) l->up_gate = op;
+        if (strcmp(name, "MOE_FUSED_UP_GATE") == 0) l->moe_up_gate = op;
         if (is_view(name)) {
             l->moves_no_bytes[op] = true;
             ++views;

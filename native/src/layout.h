@@ -11,6 +11,7 @@ enum { NM_TENSOR_MAX = 512, NM_OPS_MAX = 256 };
 struct nm_layout {
     size_t tensor_bytes;             /* sizeof(struct ggml_tensor) */
     size_t op, src0, data, ne, nb;   /* offsets */
+    int up_gate, moe_up_gate;        /* ik_llama.cpp: two weights in one op; -1 elsewhere */
     int mul_mat, mul_mat_id;         /* op codes */
     bool moves_no_bytes[NM_OPS_MAX]; /* NONE and the views: their dst is not written */
 };

@@ -13,14 +13,14 @@ static struct nm_module modules[MAX_MODULES];
 static _Atomic int module_count;
 static pthread_mutex_t binding = PTHREAD_MUTEX_INITIALIZER;
 
+enum need { OPTIONAL, REQUIRED, MAINLINE, IQK };
+
 static const struct {
     const char *name;
-    bool required;
+    enum need need;
 } symbols[NM_SYMBOLS] = {
-#define REQUIRED true
-#define OPTIONAL false
-#define X(name, need) [NM_SYM_##name] = {#name, need},
-    NM_SEAMS(X) NM_ROW_SEAMS(X) NM_API(X)
+#define X(name, need, ...) [NM_SYM_##name] = {#name, need},
+    NM_SEAMS(X) NM_ARGUMENT_SEAMS(X) NM_API(X)
 #undef X
 #define X(name, need) [NM_SYM_vec_dot_##name] = {"ggml_vec_dot_" #name, need},
         NM_VEC_DOTS(X)
@@ -68,11 +68,11 @@ static bool is_ours(void *function) {
 }
 
 /* dlsym in the module and its dependencies, in which we do not stand; for the main program the
- * search begins with the global scope, in which we do: then the next one after us. */
+ * search begins with the global scope, in which we do: then the next one after us. A module that
+ * lacks a function must not be given another engine's. */
 static void *find_real(void *handle, const char *name) {
     void *found = handle == NULL ? NULL : dlsym(handle, name);
-    if (found == NULL || is_ours(found)) found = dlsym(RTLD_NEXT, name);
-    return found;
+    return handle == NULL || (found != NULL && is_ours(found)) ? dlsym(RTLD_NEXT, name) : found;
 }
 
 /* RTLD_NODELETE: a module whose code leads here must not be unmapped and its address range given
@@ -94,6 +94,7 @@ static bool bind(struct nm_module *module, const void *address) {
     void *handle = handle_of(address, module->path, sizeof module->path);
     for (int i = 0; i < NM_SYMBOLS; ++i) module->real[i] = find_real(handle, symbols[i].name);
     if (handle != NULL) dlclose(handle);
+    module->has_op_seam = module->real[NM_SYM_ggml_cpu_extra_compute_forward] != NULL;
     return true;
 }
 
@@ -122,7 +123,11 @@ struct nm_module *nm_module_at(const void *address) {
 }
 
 const char *nm_module_lacks(const struct nm_module *module) {
-    for (int i = 0; i < NM_SYMBOLS; ++i)
-        if (symbols[i].required && module->real[i] == NULL) return symbols[i].name;
+    bool iqk = !module->has_op_seam && module->real[NM_SYM_iqk_mul_mat] != NULL;
+    enum need family = iqk ? IQK : MAINLINE;
+    for (int i = 0; i < NM_SYMBOLS; ++i) {
+        bool needed = symbols[i].need == REQUIRED || symbols[i].need == family;
+        if (needed && module->real[i] == NULL) return symbols[i].name;
+    }
     return NULL;
 }

@@ -14,10 +14,10 @@
 #include "symbols.def"
 
 enum nm_symbol {
-#define X(name, need) NM_SYM_##name,
-    NM_SEAMS(X) NM_ROW_SEAMS(X) NM_API(X)
+#define X(name, ...) NM_SYM_##name,
+    NM_SEAMS(X) NM_ARGUMENT_SEAMS(X) NM_API(X)
 #undef X
-#define X(name, need) NM_SYM_vec_dot_##name,
+#define X(name, ...) NM_SYM_vec_dot_##name,
         NM_VEC_DOTS(X)
 #undef X
             NM_SYMBOLS
@@ -34,6 +34,7 @@ struct nm_module {
     _Atomic bool seams_proven; /* its ops on weights were seen passing */
     _Atomic bool rows_proven;  /* so were the rows, or the whole, of a MUL_MAT_ID */
     bool announced;
+    bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */
     char path[256];
 };
 
@@ -45,7 +46,7 @@ static inline bool nm_module_contains(const struct nm_module *module, const void
     return (uintptr_t)address - module->low < module->span;
 }
 
-/* A name of the first REQUIRED symbol that the module lacks, or NULL. */
+/* The name of the first symbol that the module would need and lacks, or NULL. */
 const char *nm_module_lacks(const struct nm_module *module);
 
 const char *nm_symbol_name(enum nm_symbol symbol);

@@ -32,6 +32,12 @@ static void count(struct nm_status_thread *counts, const struct nm_weight *weigh
     }
 }
 
+static int usable_copy(const struct nm_weight *weight) {
+    if (nm_config.no_redirect || atomic_load_explicit(&weight->dead, memory_order_relaxed))
+        return -1;
+    return nm_reader_copy();
+}
+
 struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
                            bool by_expert, int threads) {
     struct nm_choice none = {NULL, 0};
@@ -46,13 +52,55 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
             atomic_store_explicit(&nm_news, true, memory_order_relaxed);
         return none;
     }
-    int copy = nm_config.no_redirect ? -1 : nm_reader_copy();
-    bool usable = copy >= 0 && !atomic_load_explicit(&known->dead, memory_order_relaxed);
-    ptrdiff_t delta = usable ? known->delta[copy] : 0;
+    int copy = usable_copy(known);
+    ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
     struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();
     size_t bytes = bytes_read(l, op, weight, by_expert);
-    count(counts, known, delta, usable ? copy : -1, bytes / (size_t)(threads > 0 ? threads : 1));
+    count(counts, known, delta, copy, bytes / (size_t)(threads > 0 ? threads : 1));
     return (struct nm_choice){known, delta};
+}
+
+bool nm_is_weight(const void *address) {
+    pthread_mutex_lock(&nm_registry.lock);
+    bool found = nm_registry_buffer_at((uintptr_t)address) != NULL;
+    pthread_mutex_unlock(&nm_registry.lock);
+    return found;
+}
+
+/* The weight at an address that an engine names without its op. A miss inside a buffer is news. */
+static const struct nm_weight *weight_at(const struct nm_table *table, uintptr_t address,
+                                         size_t bytes) {
+    const struct nm_weight *known = nm_table_find(table, address);
+    if (known != NULL && address + bytes <= known->start + known->bytes) return known;
+    if (nm_table_in_buffer(table, address))
+        atomic_store_explicit(&nm_news, true, memory_order_relaxed);
+    return NULL;
+}
+
+ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
+                       size_t bytes, int threads) {
+    if (!atomic_load_explicit(&engine->rows_proven, memory_order_relaxed) &&
+        nm_is_weight((const void *)address)) {
+        atomic_store(&engine->seams_proven, true);
+        atomic_store(&engine->rows_proven, true);
+    }
+    thread->engine = engine;
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    const struct nm_weight *known = table == NULL ? NULL : weight_at(table, address, bytes);
+    if (known == NULL) return 0;
+    int copy = usable_copy(known);
+    ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
+    if (threads < 1 || threads > NM_MAX_CPUS) threads = 1;
+    count(nm_thread_counts(), known, delta, copy, bytes / (size_t)threads);
+    return delta;
+}
+
+const void *nm_moved_row(const struct nm_module *engine, const void *row) {
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    if (table == NULL || atomic_load(&engine->state) != NM_ENGINE_READY) return row;
+    const struct nm_weight *known = nm_table_find(table, (uintptr_t)row);
+    int copy = known == NULL ? -1 : usable_copy(known);
+    return copy >= 0 ? (const char *)row + known->delta[copy] : row;
 }
 
 void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *l, const void *op,

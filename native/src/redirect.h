@@ -26,6 +26,18 @@ struct nm_choice {
 struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
                            bool by_expert, int threads);
 
+/* The same for an engine that hands over addresses, not ops: how much further on to read instead.
+ * `bytes` is what the call's `threads` read of it together. */
+ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
+                       size_t bytes, int threads);
+
+/* The same for a row: where to read it. */
+const void *nm_moved_row(const struct nm_module *engine, const void *row);
+
+/* Whether the address lies in a buffer of weights. Takes the lock: only until it is known that an
+ * engine's calls pass the seams. */
+bool nm_is_weight(const void *address);
+
 /* Fills the shadow with the op, whose weight then lies `delta` bytes further on. */
 void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *layout, const void *op,
                     ptrdiff_t delta);

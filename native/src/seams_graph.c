@@ -135,14 +135,10 @@ NM_EXPORT int ggml_graph_compute(void *graph, void *plan) {
     return status;
 }
 
-/* Until it is known that ops on weights pass here: is this one? Takes the lock, a few times. */
 static void look_for_proof(struct nm_module *engine, const void *op) {
     const void *weight = nm_src(&engine->layout, op, 0);
-    if (weight == NULL) return;
-    pthread_mutex_lock(&nm_registry.lock);
-    if (nm_registry_buffer_at((uintptr_t)nm_data(&engine->layout, weight)) != NULL)
+    if (weight != NULL && nm_is_weight(nm_data(&engine->layout, weight)))
         atomic_store(&engine->seams_proven, true);
-    pthread_mutex_unlock(&nm_registry.lock);
 }
 
 typedef bool extra_compute(void *params, void *op);
