@@ -1,4 +1,4 @@
-"""`make demo`: an unmodified engine generates the same text with its weights mirrored and without."""
+"""`make demo`: an unmodified engine generates the same text with and without the mirror."""
 
 from __future__ import annotations
 

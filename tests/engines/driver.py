@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+GENERATING_SINCE = "driver: generating since "
 PROMPT = (
     "A memory controller that is near answers sooner than one that is far. The capital of France is"
 )
@@ -63,7 +65,9 @@ def parse_options(description: str) -> Options:
 
 
 def pause_after_warm_up(options: Options) -> None:
+    """Sleeps, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
     time.sleep(options.pause)
+    print(f"{GENERATING_SINCE}{time.monotonic():.6f}", file=sys.stderr, flush=True)
 
 
 def print_result(engine: str, generations: list[Generation]) -> None:

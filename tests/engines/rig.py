@@ -16,10 +16,11 @@ from typing import Any
 import fetch
 import gguf
 import moe
+from driver import GENERATING_SINCE
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,13 @@ MODELS = ("gemma", *(f"moe-{name}" for name in moe.TYPES))
 
 @dataclass(frozen=True)
 class Run:
-    """line: what the driver printed; mirror: the object of `run --json`; poison: its report."""
+    """line: what the driver printed; mirror: the object of `run --json`; poison: its report;
+    generating_since: seconds of CLOCK_MONOTONIC, after the engine's warm-up."""
 
     line: dict[str, Any]
     mirror: dict[str, Any]
     poison: dict[str, Any]
-    stderr: str
+    generating_since: float
 
 
 def model_path(name: str) -> Path:
@@ -95,7 +97,7 @@ def run_mirrored(
             line=driver_line(done),
             mirror=json.loads(report.read_text())["mirror"],
             poison=json.loads(poison.read_text()) if poisoned else {},
-            stderr=done.stderr,
+            generating_since=generating_since(done.stderr),
         )
 
 
@@ -124,6 +126,11 @@ def finished(command: list[str], environment: dict[str, str]) -> subprocess.Comp
 def driver_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(done.stdout)
     return line
+
+
+def generating_since(log: str) -> float:
+    _, _, after = log.partition(GENERATING_SINCE)
+    return float(after.split()[0])
 
 
 @functools.cache

@@ -47,6 +47,10 @@ def test_nearly_all_mirrored_bytes_were_unreadable(poisoned: Run) -> None:
     assert poisoned.poison["gave_up"] == 0
 
 
+def test_they_were_unreadable_before_the_text_was_generated(poisoned: Run) -> None:
+    assert poisoned.poison["armed_at"] < poisoned.generating_since
+
+
 @pytest.mark.parametrize("model", ["moe-Q8_0"])
 def test_without_redirection_the_poison_finds_gemm(engine: Engine, model: str) -> None:
     """The negative control: replicas stand, but the shim hands out the primary."""

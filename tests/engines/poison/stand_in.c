@@ -15,33 +15,26 @@
 static char *weights;
 static size_t page;
 
-__attribute__((visibility("default"))) int
-numamirror_test_extents(void (*visit)(void *ctx, const void *start, size_t bytes), void *ctx)
-{
-    if (weights == NULL)
-        return 0;
+__attribute__((visibility("default"))) int numamirror_test_extents(
+    void (*visit)(void *ctx, const void *start, size_t bytes), void *ctx) {
+    if (weights == NULL) return 0;
     visit(ctx, weights + 1, PAGES * page - 2); /* the first and the last page are not whole */
     return 1;
 }
 
-__attribute__((noinline, visibility("default"))) long stand_in_reads(size_t pages)
-{
+__attribute__((noinline, visibility("default"))) long stand_in_reads(size_t pages) {
     volatile char *bytes = weights;
     long sum = 0;
 
-    for (size_t i = 0; i < pages * page; i++)
-        sum += bytes[page + i];
+    for (size_t i = 0; i < pages * page; i++) sum += bytes[page + i];
     return sum;
 }
 
-__attribute__((noinline, visibility("default"))) void stand_in_writes(size_t pages)
-{
-    for (size_t i = 0; i < pages; i++)
-        ((volatile char *)weights)[(PAGES / 2 + i) * page] = 2;
+__attribute__((noinline, visibility("default"))) void stand_in_writes(size_t pages) {
+    for (size_t i = 0; i < pages; i++) ((volatile char *)weights)[(PAGES / 2 + i) * page] = 2;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const struct timespec until_poisoned = {.tv_nsec = 100 * 1000 * 1000};
     size_t reads = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     size_t writes = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
@@ -49,8 +42,7 @@ int main(int argc, char **argv)
 
     page = (size_t)sysconf(_SC_PAGESIZE);
     memory = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return 1;
+    if (memory == MAP_FAILED) return 1;
     memset(memory, 1, PAGES * page);
     weights = memory;
     nanosleep(&until_poisoned, NULL);
