@@ -10,12 +10,16 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
+from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.numa_maps import Mapping
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
+from numamirror_cli.memory.smaps import Detail
 
-# Name that the shim gives its arenas (PR_SET_VMA_ANON_NAME).
+# The shim's arenas are known by the name that it gives them (PR_SET_VMA_ANON_NAME) or, where the
+# kernel keeps no names, by how it asks for them: huge pages, no core dump, no reserve.
 REPLICA_PREFIX = "numamirror:replica:"
+_REPLICA_FLAGS = {"hg", "dd", "nr"}
 # Buffers of at least this size are listed one by one.
 LARGE = 64 << 20
 
@@ -62,11 +66,14 @@ class Buffer:
 def find_buffers(
     mappings: Iterable[Mapping],
     extents: Sequence[Extent],
-    huge: MappingOf[int, int] | None = None,
+    details: MappingOf[int, Detail] | None = None,
+    *,
+    has_shim: bool = False,
 ) -> tuple[Buffer, ...]:
     """Put a process's mappings together, largest buffer first; empty ones are left out.
 
-    huge: bytes in transparent huge pages by the address of a mapping, None when not known.
+    details: by the address of a mapping, None when not known. has_shim: the shim is in the
+    process, so that what looks like its arenas is.
     """
     reach = {extent.start: extent for extent in extents}
     code = {extent.name for extent in extents if extent.executable and extent.inode}
@@ -76,16 +83,26 @@ def find_buffers(
     for mapping in mappings:
         extent = reach.get(mapping.address) or _unknown_extent(mapping)
         kind, name = _kind_and_name(mapping, extent, code)
+        if has_shim and kind == ANONYMOUS and _looks_like_an_arena(mapping, details or {}):
+            kind, name = REPLICA, _arena_name(mapping)
         if kind == ANONYMOUS:
             # Neighbours are one buffer that policies or protections have split.
             if last_anonymous is None or last_anonymous.end != extent.start:
                 run = f"{extent.start:x}"
             last_anonymous, name = extent, run
         groups.setdefault((kind, name), []).append((mapping, extent))
-    buffers = _small_put_together(
-        [_buffer(kind, parts, huge) for (kind, _), parts in groups.items()]
-    )
-    return tuple(sorted(buffers, key=lambda buffer: -buffer.bytes))
+    found = [_buffer(kind, name, parts, details) for (kind, name), parts in groups.items()]
+    return tuple(sorted(_small_put_together(found), key=lambda buffer: -buffer.bytes))
+
+
+def _looks_like_an_arena(mapping: Mapping, details: MappingOf[int, Detail]) -> bool:
+    detail = details.get(mapping.address)
+    return detail is not None and detail.flags >= _REPLICA_FLAGS
+
+
+def _arena_name(mapping: Mapping) -> str:
+    """As the shim would have named it: after the nodes of its policy, "" where it has none."""
+    return f"{REPLICA_PREFIX}node{format_list(_policy(mapping).nodes)}"
 
 
 def _unknown_extent(mapping: Mapping) -> Extent:
@@ -113,28 +130,34 @@ def is_weights_file(path: str) -> bool:
 
 
 def _buffer(
-    kind: str, parts: Sequence[tuple[Mapping, Extent]], huge: MappingOf[int, int] | None
+    kind: str,
+    name: str,
+    parts: Sequence[tuple[Mapping, Extent]],
+    details: MappingOf[int, Detail] | None,
 ) -> Buffer:
     largest, extent = max(parts, key=lambda part: part[0].bytes)
-    name = {
+    shown = {
         ANONYMOUS: f"{parts[0][1].start:x}-{parts[-1][1].end:x}",
         LIBRARY: "programs and libraries",
         OTHER: "heap, stacks and small buffers",
-        REPLICA: extent.given_name,
+        REPLICA: name,
     }.get(kind, largest.path or extent.name)
     return Buffer(
         kind=kind,
-        name=name,
+        name=shown,
         mapped=sum(extent.bytes for _, extent in parts),
         bytes_by_node=add_by_node(mapping.bytes_by_node for mapping, _ in parts),
         policy=_policy(largest),
         mapmax=max(mapping.mapmax for mapping, _ in parts),
-        huge_bytes=None if huge is None else sum(_in_huge_pages(m, huge) for m, _ in parts),
+        huge_bytes=None if details is None else sum(_in_huge_pages(m, details) for m, _ in parts),
     )
 
 
-def _in_huge_pages(mapping: Mapping, transparent: MappingOf[int, int]) -> int:
-    return mapping.bytes if mapping.huge else transparent.get(mapping.address, 0)
+def _in_huge_pages(mapping: Mapping, details: MappingOf[int, Detail]) -> int:
+    if mapping.huge:
+        return mapping.bytes
+    detail = details.get(mapping.address)
+    return 0 if detail is None else detail.huge_bytes
 
 
 def _policy(mapping: Mapping) -> Policy:

@@ -21,7 +21,7 @@ from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
 from numamirror_cli.memory.process import Process, is_same, read_process, reading
 from numamirror_cli.memory.sampling import SAMPLE_ABOVE, sample_maps
-from numamirror_cli.memory.smaps import read_huge_bytes
+from numamirror_cli.memory.smaps import Detail, read_details
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 from numamirror_cli.memory.threads import Threads, read_threads
 from numamirror_cli.memory.weights import Weights, find_weights
@@ -87,13 +87,14 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
     mappings, extents, sample = _read_memory(pid, root, exact, bad)
     if not mappings:
         raise _no_memory(process, root)
+    details = None if sample is not None else _read_details(pid, root, len(extents))
     mirror, problem = _read_mirror(pid, root)
     inspection = Inspection(
         process=process,
         name=program_name(process, extents),
         nodes=tuple(node.id for node in nodes),
         placement=add_up(mappings, (node.id for node in nodes)),
-        buffers=find_buffers(mappings, extents, _read_huge(pid, root, sample, len(extents))),
+        buffers=find_buffers(mappings, extents, details, has_shim=mirror is not None),
         threads=read_threads(pid, node_of_cpus(nodes), root),
         policy=_process_policy(mappings),
         cpuset=read_cpuset(pid, root),
@@ -134,12 +135,12 @@ def _read_memory(
     return sampled.mappings, extents, Sample(sampled.asked, sampled.bound)
 
 
-def _read_huge(pid: int, root: Path, sample: Sample | None, mappings: int) -> dict[int, int] | None:
-    """None where it can't be known, and where finding out would take too long."""
-    if sample is not None or mappings > _MOST_MAPPINGS:
+def _read_details(pid: int, root: Path, mappings: int) -> dict[int, Detail] | None:
+    """None where they can't be had, and where that would take too long."""
+    if mappings > _MOST_MAPPINGS:
         return None
     try:
-        return read_huge_bytes(pid, root)
+        return read_details(pid, root)
     except NumaMirrorError:
         return None
 

@@ -180,15 +180,17 @@ class MirrorStatus:
     def locality(self) -> float | None:
         """GEMM weight bytes read from the reader's own node / all read; None before any read.
 
-        A copy counts as far as the sample found its pages in place: an unsampled one not at all.
+        A copy counts as far as its sample found its pages in place: an unsampled one not at all.
         """
         if not self.read_bytes:
             return None
-        local = sum(
-            reads.replica_bytes * self._replica_share + reads.home_bytes * self._primary_share
-            for reads in self.reads
-        )
-        return local / self.read_bytes
+        return sum(map(self._local_bytes, self.reads)) / self.read_bytes
+
+    def _local_bytes(self, reads: ThreadReads) -> float:
+        if reads.copy is None or reads.copy >= len(self.copies):
+            return 0.0
+        from_copies = reads.replica_bytes + reads.home_bytes
+        return from_copies * self.copies[reads.copy].local_share
 
     @property
     def redirected(self) -> int:
@@ -199,19 +201,6 @@ class MirrorStatus:
     def not_redirected(self) -> int:
         """MUL_MAT and MUL_MAT_ID ops on weights that were not."""
         return sum(reads.not_redirected for reads in self.reads)
-
-    @property
-    def _replica_share(self) -> float:
-        return _share([copy for copy in self.copies if copy.role == "replica"])
-
-    @property
-    def _primary_share(self) -> float:
-        return _share([copy for copy in self.copies if copy.role == "primary"])
-
-
-def _share(copies: list[Copy]) -> float:
-    pages = sum(copy.sampled_pages for copy in copies)
-    return sum(copy.sampled_local for copy in copies) / pages if pages else 0.0
 
 
 def find_status_page(pid: int, root: Path = Path("/")) -> Path | None:

@@ -86,7 +86,7 @@ def _what(buffer: Buffer) -> str:
     details = list(_details(buffer))
     text = {
         WEIGHTS: f"weights {name}",
-        REPLICA: f"replica for node {name.rpartition(':node')[2]}",
+        REPLICA: f"replica for node {name.rpartition(':node')[2]}".removesuffix(" for node "),
         ANONYMOUS: f"anonymous {name}",
     }.get(buffer.kind, name)
     return f"{text} ({', '.join(details)})" if details else text

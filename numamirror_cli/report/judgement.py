@@ -136,7 +136,7 @@ def _judge_replicas(inspection: Inspection) -> Iterator[Verdict]:
     for arena, by_node in replica_bytes(inspection.buffers).items():
         astray = _astray(arena, by_node)
         total = sum(by_node.values())
-        if total and astray > (1 - MOST) * total:
+        if arena and total and astray > (1 - MOST) * total:
             text = f"{percent(astray / total)} of the replica for node {arena} lies elsewhere"
             yield Verdict(BAD, text, restart_command(inspection.process))
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from numamirror_cli.memory.status_page import Copy, MirrorStatus
+from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
@@ -132,7 +132,7 @@ def _uncovered(status: MirrorStatus) -> Iterator[str]:
 
 
 def _copy_table(status: MirrorStatus) -> RenderableType:
-    numbers = ("Bytes", "Sampled pages", "In place", "Read")
+    numbers = ("Bytes", "Sampled pages", "In place", "Read from it", "Elsewhere")
     table = plain_table("Node", "Role", *numbers, right=numbers)
     for copy in used_copies(status):
         table.add_row(
@@ -142,17 +142,24 @@ def _copy_table(status: MirrorStatus) -> RenderableType:
             str(copy.sampled_pages) if copy.sampled_pages else "none",
             percent(copy.local_share) if copy.sampled_pages else "unknown",
             size(_read_from(status, copy)),
+            size(_read_elsewhere(status, copy)),
         )
     return table
 
 
 def _read_from(status: MirrorStatus, copy: Copy) -> int:
-    """Bytes read from a copy since the start."""
+    """Bytes that threads on a copy's nodes read from it since the start."""
+    return sum(reads.replica_bytes + reads.home_bytes for reads in _readers(status, copy))
+
+
+def _read_elsewhere(status: MirrorStatus, copy: Copy) -> int:
+    """Bytes that threads on a copy's nodes read from the primary instead."""
+    return sum(reads.other_bytes for reads in _readers(status, copy))
+
+
+def _readers(status: MirrorStatus, copy: Copy) -> list[ThreadReads]:
     index = status.copies.index(copy)
-    reads = [reads for reads in status.reads if reads.copy == index]
-    if copy.role == "primary":
-        return sum(thread.home_bytes for thread in reads)
-    return sum(thread.replica_bytes for thread in reads)
+    return [reads for reads in status.reads if reads.copy == index]
 
 
 def _facts(status: MirrorStatus) -> Iterator[str]:
@@ -180,4 +187,5 @@ def _copy_json(status: MirrorStatus, copy: Copy) -> dict[str, Any]:
         "sampled_pages": copy.sampled_pages,
         "sampled_local": copy.sampled_local,
         "read_bytes": _read_from(status, copy),
+        "read_elsewhere_bytes": _read_elsewhere(status, copy),
     }

@@ -13,15 +13,15 @@ from numamirror_cli.memory.buffers import LARGE, Buffer, find_buffers
 from numamirror_cli.memory.inspection import inspect_process
 from numamirror_cli.memory.maps import parse_maps
 from numamirror_cli.memory.numa_maps import Mapping, parse_numa_maps
-from numamirror_cli.memory.smaps import parse_huge_bytes
+from numamirror_cli.memory.smaps import Detail, parse_details
 from numamirror_cli.memory.weights import find_weights
 
 MIB = 1 << 20
 
 
-def buffers(numa_maps: str, maps: str, huge: dict[int, int] | None = None) -> tuple[Buffer, ...]:
+def buffers(numa_maps: str, maps: str) -> tuple[Buffer, ...]:
     mappings = parse_numa_maps(numa_maps.splitlines())
-    return find_buffers(mappings, tuple(parse_maps(maps.splitlines())), huge)
+    return find_buffers(mappings, tuple(parse_maps(maps.splitlines())))
 
 
 def anonymous(
@@ -60,6 +60,21 @@ def test_replicas_are_known_by_the_name_that_the_shim_gave_them():
         ("replica", "numamirror:replica:node0,1"),
         ("other", "heap, stacks and small buffers"),
     ]
+
+
+def test_without_names_replicas_are_known_by_how_the_shim_asked_for_them():
+    """Kernels built without CONFIG_ANON_VMA_NAME keep no names."""
+    arena, other = anonymous(0x10000000, 128, 1, "prefer:1"), anonymous(0x40000000, 128, 0)
+    mappings = tuple(parse_numa_maps([arena[0], other[0]]))
+    extents = tuple(parse_maps([arena[1], other[1]]))
+    flags = frozenset({"rd", "wr", "hg", "dd", "nr"})
+    details = {0x10000000: Detail(flags=flags), 0x40000000: Detail(flags=flags - {"dd"})}
+    found = find_buffers(mappings, extents, details, has_shim=True)
+    assert sorted((b.kind, b.name) for b in found) == [
+        ("anonymous", "40000000-48000000"),
+        ("replica", "numamirror:replica:node1"),
+    ]
+    assert {b.kind for b in find_buffers(mappings, extents, details)} == {"anonymous"}
 
 
 def test_all_pieces_of_a_model_file_are_one_buffer():
@@ -132,9 +147,12 @@ FilePmdMapped:         0 kB
 AnonHugePages:         0 kB
 FilePmdMapped:      2048 kB
 AnonHugePages:     words kB
+VmFlags: rd mr mw me ms
 """
-    huge = parse_huge_bytes(smaps.splitlines())
-    assert huge == {0x7F0000000000: 128 * MIB, 0x7F0020000000: 2 * MIB}
+    details = parse_details(smaps.splitlines())
+    huge = {address: detail.huge_bytes // MIB for address, detail in details.items()}
+    assert huge == {0x7F0000000000: 128, 0x7F0020000000: 2}
+    assert "ms" in details[0x7F0020000000].flags
 
 
 def test_a_buffer_in_huge_pages_is_shown_as_such():

@@ -60,9 +60,9 @@ def with_copy(index: int, **changes: object) -> MirrorStatus:
 
 def test_a_whole_mirror_reads_like_this():
     assert printed(render_mirror(MIRRORED)) == (
-        "Node  Role       Bytes  Sampled pages  In place     Read\n"
-        "0     replica  235 MiB            512     100 %  600 MiB\n"
-        "1     primary  235 MiB            512     100 %  600 MiB\n"
+        "Node  Role       Bytes  Sampled pages  In place  Read from it  Elsewhere\n"
+        "0     replica  235 MiB            512     100 %       600 MiB        0 B\n"
+        "1     primary  235 MiB            512     100 %       600 MiB        0 B\n"
         "\n"
         "Coverage: 100 % (235 MiB of 235 MiB that GEMM reads)\n"
         "Locality: 100 % of 1.2 GiB read since start\n"
@@ -82,6 +82,7 @@ def test_the_json_has_the_agreed_keys():
         "sampled_pages": 512,
         "sampled_local": 512,
         "read_bytes": 600 * MIB,
+        "read_elsewhere_bytes": 0,
     }
     agreed = {"engine", "gemm_bytes", "mirrored_bytes", "coverage", "locality", "rehearsal"}
     assert agreed <= set(mirror)
