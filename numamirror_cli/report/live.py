@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numamirror_cli.launch.events import Event
 from numamirror_cli.report.progress import ReplicaProgress
-from numamirror_cli.report.run import event_line, say
+from numamirror_cli.report.run import event_line, say, stderr_may_be_gone
 
 
 class LiveReport:
@@ -16,11 +16,13 @@ class LiveReport:
         self._progress = ReplicaProgress()
 
     def show(self, event: Event) -> None:
-        """One event. Nothing that another process sends can make this fail."""
-        self._progress.show(event)
+        """One event. Neither what another process sends nor a lost terminal makes this fail."""
+        with stderr_may_be_gone():
+            self._progress.show(event)
         if line := event_line(event, self._rehearsal, self._verbose):
             say(line)
 
     def stop(self) -> None:
         """Take away what is not finished."""
-        self._progress.stop()
+        with stderr_may_be_gone():
+            self._progress.stop()

@@ -37,10 +37,10 @@ class ReplicaProgress:
 
     def stop(self) -> None:
         """Take the bars away."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-            self._tasks.clear()
+        progress, self._progress = self._progress, None
+        self._tasks.clear()
+        if progress is not None:
+            progress.stop()
 
     def _begin(self, key: tuple[int, int], event: Event) -> None:
         if self._progress is None:
@@ -52,10 +52,7 @@ class ReplicaProgress:
 
 
 def _stderr_is_terminal() -> bool:
-    try:
-        return sys.stderr is not None and sys.stderr.isatty()
-    except ValueError:
-        return False
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _new_progress() -> Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +22,28 @@ _IN_PLACE = 0.99
 
 
 def say(line: str) -> None:
-    """Write a line of ours to stderr. A stderr that is closed or gone is no reason to fail."""
-    if sys.stderr is None:
-        return
+    """Write a line of ours to stderr."""
+    write_message(f"{PREFIX}{printable(line)}\n")
+
+
+def write_message(text: str) -> None:
+    """Write to stderr, as far as there is one."""
+    with stderr_may_be_gone():
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def stderr_may_be_gone() -> Iterator[None]:
+    """That stderr is full, or that nobody reads it any more, is no reason to fail.
+
+    rich raises SystemExit when its reader has left: the status of a run is not rich's to choose.
+    """
     try:
-        sys.stderr.write(f"{PREFIX}{printable(line)}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        # Even the flush at the interpreter's end would fail again.
+        yield
+    except (OSError, SystemExit):
+        # Nothing more is said: even the flush at the interpreter's end would fail again.
         sys.stderr = None
 
 

@@ -11,6 +11,7 @@ from numamirror_cli.launch.plan import Plan
 from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshot
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.report.run import stderr_may_be_gone, write_message
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
@@ -28,6 +29,8 @@ def print_report(plan: Plan, outcome: Outcome) -> None:
     from numamirror_cli.report.placement import render_placement
     from numamirror_cli.report.verdict import render_verdicts
 
+    if sys.stderr is None:
+        return
     parts: list[RenderableType] = []
     if shot := outcome.snapshot:
         parts.append(render_placement(shot.placement, shot.pid, shot.command))
@@ -35,12 +38,11 @@ def print_report(plan: Plan, outcome: Outcome) -> None:
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
         parts += [Text(), render_mirror(outcome.mirror)]
     parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
-    if sys.stderr is None:
-        return
-    try:
-        message_console().print(Group(*parts))
-    except (OSError, ValueError):
-        sys.stderr = None
+    with stderr_may_be_gone():
+        console = message_console()
+        with console.capture() as capture:
+            console.print(Group(*parts))
+        write_message("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def moment(shot: Snapshot) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from numamirror_cli.engine.elf import read_elf
 from numamirror_cli.engine.target import find_target
 from numamirror_cli.engine.wrappers import behind_env, behind_loader
 
@@ -103,3 +107,23 @@ def test_what_env_starts(arguments: list[str], command: tuple[str, ...], dropped
 def test_a_loader_without_a_program_starts_nothing() -> None:
     assert behind_loader(["--library-path", "/x"]).command == ()
     assert behind_loader(["--library-path"]).command == ()
+
+
+@given(st.lists(st.text(max_size=12), max_size=8))
+def test_no_command_line_breaks_the_following_of_wrappers(arguments: list[str]) -> None:
+    for behind in (behind_env, behind_loader):
+        command = behind(arguments).command
+        assert len(command) <= len(arguments) + sum(len(word) for word in arguments)
+
+
+@given(st.data())
+def test_a_scrambled_program_is_no_elf_file_or_one_with_other_facts(data: st.DataObject) -> None:
+    image = bytearray(Path("/bin/sh").read_bytes())
+    for _ in range(data.draw(st.integers(0, 30))):
+        image[data.draw(st.integers(4, 4000))] = data.draw(st.integers(0, 255))
+    length = data.draw(st.sampled_from([5, 64, 900, 4000, len(image)]))
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(image[:length])
+        file.flush()
+        elf = read_elf(Path(file.name))
+    assert elf is None or elf.bits in (32, 64)

@@ -132,6 +132,20 @@ def test_stderr_may_be_full_or_gone() -> None:
         assert (result.returncode, result.stdout) == (0, "ran\n")
 
 
+@pytest.mark.parametrize("report", ["full", "summary"])
+def test_the_reader_of_stderr_may_have_left(report: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = numamirror_run(
+        *("--report", report, "sh", "-c", "echo ran; exit 4"),
+        capture_output=False,
+        stdout=subprocess.PIPE,
+        stderr=writing,
+    )
+    os.close(writing)
+    assert (result.returncode, result.stdout) == (4, "ran\n")
+
+
 def test_stdin_may_be_closed() -> None:
     result = numamirror_run("echo", "ran", before=["sh", "-c", 'exec "$@" <&-', "sh"])
     assert (result.returncode, result.stdout) == (0, "ran\n")

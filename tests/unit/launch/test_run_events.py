@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from numamirror_cli.launch.events import read_event
+from numamirror_cli.launch.events import Event, read_event
+from numamirror_cli.report.run import event_line
 from tests.unit.launch.conftest import NUMAMIRROR, Recorded, numamirror_run
 
 REHEARSE = ("--rehearse", "2")
@@ -264,6 +267,35 @@ def test_a_summary_is_a_few_lines(run_speaker: RunProgram) -> None:
     assert "Per-node" not in result.stderr
 
 
+def test_a_terminal_that_goes_away_during_the_build_does_not_end_the_program(
+    python_script: Callable[[str], Path], shim_env: dict[str, str], tmp_path: Path
+) -> None:
+    program = python_script(
+        f"""
+import tests.unit.launch.speaker as speaker
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+speaker.send("hello", version="1")
+speaker.send("build", copy=1, node=1, bytes=100)
+time.sleep(0.5)
+for done in range(100):
+    speaker.send("progress", copy=1, done_bytes=done, bytes=100)
+time.sleep(0.5)
+open({str(tmp_path / "ended")!r}, "w").close()
+sys.exit(5)
+"""
+    )
+    ours, theirs = pty.openpty()
+    command = [*NUMAMIRROR, "run", *REHEARSE, str(program)]
+    env = {**shim_env, "TERM": "xterm"}
+    launcher = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    while b"node 1" not in os.read(ours, 65536):
+        pass
+    os.close(ours)
+    assert launcher.wait(60) == 5
+    assert (tmp_path / "ended").exists()
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -284,3 +316,31 @@ def test_an_event_of_the_wrong_shape_is_none(data: dict[str, Any]) -> None:
 def test_an_event_may_carry_more_than_we_know() -> None:
     data = {"v": 1, "pid": 7, "event": "freed", "bytes": 5, "later": [1]}
     assert read_event(json.dumps(data).encode()) == ("freed", data)
+
+
+EVENTS = st.fixed_dictionaries(
+    {
+        "v": st.just(1),
+        "event": st.sampled_from(["hello", "engine", "build", "replica", "primary", "coverage",
+                                  "note", "freed", "progress"]),
+    },
+    optional={
+        key: st.one_of(st.integers(), st.text(), st.none(), st.booleans(), st.floats())
+        for key in ("bytes", "node", "copy", "ns", "sampled_pages", "sampled_local", "gemm_bytes",
+                    "mirrored_bytes", "what", "why", "remedy", "level", "version", "library")
+    },
+)  # fmt: skip
+
+
+@given(EVENTS)
+def test_no_event_that_is_believed_can_break_the_report(data: dict[str, Any]) -> None:
+    read_back = read_event(json.dumps(data).encode())
+    if read_back is not None:
+        event = Event(0.0, 1, *read_back)
+        for flags in ((False, False), (True, True)):
+            assert isinstance(event_line(event, *flags), str)
+
+
+@given(st.binary(max_size=5000))
+def test_any_bytes_are_an_event_or_none(datagram: bytes) -> None:
+    assert read_event(datagram) is None or datagram.startswith(b"{")
