@@ -7,6 +7,7 @@
 
 #include "events.h"
 #include "fill.h"
+#include "filter.h"
 #include "heal.h"
 #include "plan.h"
 #include "registry.h"
@@ -255,7 +256,7 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {
-        if (seams_fire) mirror_new(&plan);
+        if (seams_fire && !nm_filter_added()) mirror_new(&plan);
         nm_registry_publish(plan.table);
         nm_tell(plan.table, plan.reason);
         nm_tell_coverage();

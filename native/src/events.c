@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "filter.h"
 
 enum { DATAGRAM_BYTES = 4096 };
 
@@ -46,7 +47,7 @@ static void send_datagram(const char *text, size_t bytes, int fd) {
 }
 
 static void send_event(int fd, const char *name, const char *format, va_list arguments) {
-    if (nm_config.events[0] == '\0' && !nm_config.log) return;
+    if ((nm_config.events[0] == '\0' && !nm_config.log) || nm_filter_added()) return;
     int saved = errno;
     char text[DATAGRAM_BYTES];
     int head = snprintf(text, sizeof text, "{\"v\":1,\"pid\":%ld,\"event\":\"%s\"%s",

@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "filter.h"
 #include "reader.h"
 #include "registry.h"
 #include "seam.h"
@@ -14,7 +15,9 @@ static const char *from_environment(const char *name) { return getenv(name); }
 __attribute__((constructor)) static void load(void) {
     nm_config_parse(&nm_config, from_environment);
     nm_reader_init();
-    if (nm_config.active) nm_thread_init();
+    if (!nm_config.active) return;
+    nm_filter_init();
+    nm_thread_init();
 }
 
 static void before_fork(void) { pthread_mutex_lock(&nm_registry.lock); }
@@ -37,7 +40,7 @@ static void open_once(void) {
 
 void nm_engine_seen(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (nm_config.active) pthread_once(&once, open_once);
+    if (nm_config.active && !nm_filter_added()) pthread_once(&once, open_once);
 }
 
 /* For tests: visits the primary's ranges that have replicas. Returns their number. */

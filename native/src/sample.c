@@ -1,5 +1,6 @@
 #include "sample.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,17 @@ static bool is_one_of(int node, const int *nodes, int node_count) {
     return false;
 }
 
+/* move_pages asks for all pages at once; where it is refused, get_mempolicy may not be. */
+static int ask_for_nodes(size_t count, void **pages, int *status) {
+    int error = nm_move_pages(count, pages, NULL, status);
+    if (error == 0) return 0;
+    for (size_t i = 0; i < count; ++i) {
+        status[i] = nm_node_of_page(pages[i]);
+        if (status[i] == -EPERM || status[i] == -ENOSYS) return error;
+    }
+    return 0;
+}
+
 struct nm_sample nm_sample_ranges(const struct nm_range *ranges, size_t count, const int *nodes,
                                   int node_count) {
     struct nm_sample sample = {0};
@@ -45,7 +57,7 @@ struct nm_sample nm_sample_ranges(const struct nm_range *ranges, size_t count, c
     int status[NM_SAMPLE_PAGES];
     if (count == 0) return sample;
     unsigned chosen = choose_pages(ranges, count, pages);
-    sample.error = nm_move_pages(chosen, pages, NULL, status);
+    sample.error = ask_for_nodes(chosen, pages, status);
     if (sample.error != 0) return sample;
     for (unsigned i = 0; i < chosen; ++i) {
         if (status[i] < 0) continue;

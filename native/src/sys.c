@@ -32,6 +32,13 @@ int nm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
     return result(moved);
 }
 
+int nm_node_of_page(void *page) {
+    enum { MPOL_F_NODE = 1, MPOL_F_ADDR = 2 };
+    int node = -1;
+    long asked = syscall(SYS_get_mempolicy, &node, NULL, 0, page, MPOL_F_NODE | MPOL_F_ADDR);
+    return asked == 0 ? node : -errno;
+}
+
 int nm_memfd(const char *name) {
     enum { MFD_CLOEXEC = 1 };
     long fd = syscall(SYS_memfd_create, name, MFD_CLOEXEC);

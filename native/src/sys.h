@@ -13,6 +13,9 @@ int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_cou
 /* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. */
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 
+/* get_mempolicy(2) with MPOL_F_NODE | MPOL_F_ADDR: the node of one page, or -errno. */
+int nm_node_of_page(void *page);
+
 /* memfd_create(2), close-on-exec; returns a descriptor or -errno. */
 int nm_memfd(const char *name);
 

@@ -1,0 +1,42 @@
+#include "filter.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int filters_at_load = -1;
+static _Atomic bool added;
+
+static int value_of(const char *status, const char *key) {
+    const char *line = strstr(status, key);
+    return line == NULL ? -1 : atoi(line + strlen(key));
+}
+
+int nm_filter_count(const char *status) {
+    enum { MODE_FILTER = 2 }; /* seccomp(2) */
+    int count = value_of(status, "\nSeccomp_filters:");
+    if (count >= 0) return count;
+    return value_of(status, "\nSeccomp:") == MODE_FILTER;
+}
+
+static int filters_now(void) {
+    char text[8192];
+    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (bytes <= 0) return -1;
+    text[bytes] = '\0';
+    return nm_filter_count(text);
+}
+
+void nm_filter_init(void) { filters_at_load = filters_now(); }
+
+bool nm_filter_added(void) {
+    if (atomic_load_explicit(&added, memory_order_relaxed)) return true;
+    if (filters_at_load < 0 || filters_now() <= filters_at_load) return false;
+    atomic_store(&added, true);
+    return true;
+}
