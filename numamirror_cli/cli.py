@@ -48,7 +48,8 @@ def main() -> None:
     try:
         cli(prog_name="numamirror")
     except NumaMirrorError as error:
-        print(f"numamirror: {error.message}", file=sys.stderr)
+        # click's echo, since print would fall back to stdout when stderr is closed.
+        click.echo(f"numamirror: {error.message}", err=True)
         if error.hint:
-            print(f"numamirror: {error.hint}", file=sys.stderr)
+            click.echo(f"numamirror: {error.hint}", err=True)
         sys.exit(error.exit_code)

@@ -126,6 +126,11 @@ def test_stderr_may_be_closed() -> None:
     assert (result.returncode, result.stdout) == (0, "ran\n")
 
 
+def test_an_error_never_goes_to_stdout_instead() -> None:
+    result = numamirror_run("no-such-engine", before=["sh", "-c", 'exec "$@" 2>&-', "sh"])
+    assert (result.returncode, result.stdout) == (127, "")
+
+
 def test_stderr_may_be_full_or_gone() -> None:
     for target in ("/dev/full", "/dev/null"):
         result = numamirror_run("echo", "ran", before=["sh", "-c", f'exec "$@" 2>{target}', "sh"])
