@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.find import program_name
 from numamirror_cli.memory.numa_maps import read_numa_maps
 from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.process import read_process
@@ -88,6 +87,9 @@ class Snapshots:
             self._thread.join(_LAST_LOOK_PATIENCE)
 
     def _look(self, pid: int, seconds: float, cause: str) -> None:
+        # Imported when the child is running, not while it waits to be started.
+        from numamirror_cli.memory.find import program_name
+
         began = time.monotonic()
         try:
             command = program_name(read_process(pid))

@@ -73,10 +73,11 @@ def is_mirrored(outcome: Outcome) -> bool:
 def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     """What to make of it, in one to three sentences."""
     # Imported here and below: rich is not needed before the child has ended.
-    from numamirror_cli.report.verdict import BAD, Verdict
+    from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
     if not plan.mirrors:
-        return [Verdict(BAD, f"NOT mirrored: {plan.reason}")]
+        nothing_to_gain = plan.strategy == "none" and not plan.rehearse
+        return [Verdict(OK if nothing_to_gain else BAD, f"NOT mirrored: {plan.reason}")]
     if not outcome.handshake:
         return [_no_handshake(outcome)]
     if outcome.mirror is None:
@@ -89,7 +90,7 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     verdicts = list(judge_mirror(outcome.mirror))
     if outcome.mirrors > 1:
         text = f"{outcome.mirrors} processes had weights; this is the one with most"
-        verdicts.append(Verdict("warn", text))
+        verdicts.append(Verdict(WARN, text))
     return verdicts
 
 

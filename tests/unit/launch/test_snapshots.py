@@ -1,0 +1,78 @@
+"""Looks at the placement: when they are taken, and that they never cost more than 2 %."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from numamirror_cli.launch.snapshots import Snapshots
+
+
+@pytest.fixture(autouse=True)
+def _needs_numa() -> None:
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("this kernel has no numa_maps")
+
+
+def test_a_look_shows_the_process_and_says_when_and_why() -> None:
+    snapshots = Snapshots([0, 7], shim="")
+    snapshots.ask("when replicas were built")
+    assert snapshots.seconds_until_due() == 0
+    snapshots.take(os.getpid(), seconds=3.2)
+    snapshots.finish()
+    shot = snapshots.latest
+    assert shot is not None
+    assert (shot.t, shot.cause, shot.pid) == (3.2, "when replicas were built", os.getpid())
+    assert shot.placement.total.total > 1 << 20
+    assert shot.placement.by_node[7].total == 0
+    assert not shot.has_shim
+
+
+def test_the_first_look_is_not_at_once_and_intervals_grow() -> None:
+    snapshots = Snapshots([0], shim="")
+    waits = []
+    for _ in range(3):
+        waits.append(snapshots.seconds_until_due())
+        snapshots.take(os.getpid(), seconds=0)
+        snapshots.finish()
+    assert 1 < waits[0] < 2.5
+    assert waits[0] < waits[1] < waits[2]
+
+
+def test_after_a_look_there_is_none_for_fifty_times_its_cost_even_when_asked() -> None:
+    snapshots = Snapshots([0], shim="")
+    began = time.monotonic()
+    snapshots.take(os.getpid(), seconds=0)
+    snapshots.finish()
+    upper_bound = time.monotonic() - began
+    snapshots.ask("when replicas were built")
+    due = snapshots.seconds_until_due()
+    assert 0 < due <= 50 * upper_bound
+    time.sleep(due)
+    assert snapshots.seconds_until_due() == pytest.approx(0, abs=0.05)
+
+
+def test_a_process_that_is_gone_leaves_the_last_look_as_it_was() -> None:
+    snapshots = Snapshots([0], shim="")
+    snapshots.take(os.getpid(), seconds=1)
+    snapshots.finish()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    snapshots.take(child, seconds=2)
+    snapshots.finish()
+    assert snapshots.latest is not None and snapshots.latest.t == 1
+    assert f"no process {child}" in snapshots.problem
+
+
+def test_a_loaded_shim_is_seen() -> None:
+    libraries = Path("/proc/self/maps").read_text().split("\n")
+    library = next(line.split()[-1] for line in libraries if "libc.so" in line)
+    snapshots = Snapshots([0], shim=library)
+    snapshots.take(os.getpid(), seconds=0)
+    snapshots.finish()
+    assert snapshots.latest is not None and snapshots.latest.has_shim
