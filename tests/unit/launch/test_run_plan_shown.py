@@ -143,53 +143,6 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     assert Path("/dev/null").stat().st_ino == before.st_ino
 
 
-def test_missing_and_foreign_shims_are_named_and_the_program_starts(tmp_path: Path) -> None:
-    """Case S08."""
-    foreign = tmp_path / "foreign.so"
-    foreign.write_text("not a library")
-    for shim in (tmp_path / "missing.so", foreign):
-        env = environment(NUMAMIRROR_SHIM=str(shim))
-        result = numamirror_run("--rehearse", "2", "echo", "ran", env=env)
-        assert (result.returncode, result.stdout) == (0, "ran\n")
-        assert f"numamirror: {shim}: cannot be preloaded" in result.stderr
-        assert "NOT mirrored" in result.stderr
-
-
-def test_a_static_program_starts_and_is_told_apart(
-    compile_static: Path, shim_env: dict[str, str]
-) -> None:
-    """Case S03."""
-    result = numamirror_run("--rehearse", "2", compile_static, env=shim_env)
-    assert result.returncode == 11
-    assert "program: cannot preload, policy only: it is linked statically" in result.stderr
-    assert "NOT mirrored" in result.stderr
-
-
-@pytest.fixture
-def compile_static(tmp_path: Path) -> Path:
-    path = tmp_path / "program"
-    made = subprocess.run(
-        ["cc", "-static", "-x", "c", "-", "-o", path],
-        input=b"int main(void) { return 11; }",
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("cc -static does not work here")
-    return path
-
-
-def test_the_users_preload_and_ours_are_both_loaded(
-    standin_shim: Path, shim_env: dict[str, str], tmp_path: Path
-) -> None:
-    """Case S06."""
-    theirs = tmp_path / "libjemalloc.so"
-    theirs.write_bytes(standin_shim.read_bytes())
-    env = {**shim_env, "LD_PRELOAD": str(theirs)}
-    shown = numamirror_run("--rehearse", "2", "cat", "/proc/self/maps", env=env).stdout
-    assert str(theirs) in shown and str(standin_shim) in shown
-
-
 def test_help_names_every_option_and_the_exit_status() -> None:
     shown = numamirror_run("--help").stdout
     for word in ("--home", "--nodes", "--per", "--min-size", "--copy-home", "--rehearse",
