@@ -33,8 +33,15 @@ static void in_child(void) {
     pthread_mutex_unlock(&nm_registry.lock);
 }
 
+/* What pthread_atfork is in glibc. A preload also reaches musl programs below a script, and a
+ * strong reference to what musl lacks would keep them from starting. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
+    __attribute__((weak));
+extern void *__dso_handle;
+
 static void open_once(void) {
-    pthread_atfork(before_fork, in_parent, in_child);
+    if (__register_atfork != NULL)
+        __register_atfork(before_fork, in_parent, in_child, __dso_handle);
     nm_status_open();
 }
 

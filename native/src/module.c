@@ -75,11 +75,15 @@ static void *find_real(void *handle, const char *name) {
     return handle == NULL || (found != NULL && is_ours(found)) ? dlsym(RTLD_NEXT, name) : found;
 }
 
+/* musl has none: its programs must start, and are no engines that we know. */
+#pragma weak dladdr1
+
 /* RTLD_NODELETE: a module whose code leads here must not be unmapped and its address range given
  * to another while we hold its functions. */
 static void *handle_of(const void *address, char *path, size_t bytes) {
     Dl_info info;
     struct link_map *map = NULL;
+    if (dladdr1 == NULL) return NULL;
     if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return NULL;
     bool main_program = map->l_name == NULL || map->l_name[0] == '\0';
     snprintf(path, bytes, "%s", main_program ? info.dli_fname : map->l_name);

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from numamirror_cli.engine.elf import read_elf
+from numamirror_cli.engine.shim import find_shim
 from tests.unit.launch.conftest import environment, numamirror_run
 
 Script = Callable[..., Path]
@@ -84,6 +85,19 @@ def test_a_musl_program_starts_with_one_line(build: Build, shim_env: dict[str, s
     assert result.returncode == NOT_LOADED
     [line] = lines_on("engine", result.stderr)
     assert "cannot preload, policy only: it uses musl's loader" in line
+
+
+def test_a_musl_program_below_a_script_starts_under_the_real_shim(
+    build: Build, script: Script
+) -> None:
+    """What a script starts can't be known beforehand: the shim itself must do no harm there."""
+    if find_shim({}).path is None:
+        pytest.skip("the shim is not built: cmake -S native -B build/dev && make -C build/dev")
+    engine = build(PLAIN, compiler="musl-gcc")
+    start = script("start", f'#!/bin/sh\n"{engine}"\n')
+    result = numamirror_run(*REHEARSE, start)
+    assert result.returncode == NOT_LOADED
+    assert "Error" not in result.stderr
 
 
 def test_a_program_with_address_sanitizer_starts_with_both(
