@@ -31,10 +31,12 @@ $(VENV)/.all: $(PYTHON) $(SOURCES)
 
 # ---- tests; pytest's exit 5 (nothing collected) is a failure like any other ----
 
+# Plain (with the count of allocations), under ASan and UBSan, under TSan.
 test-native: $(VENV)/.all
-	@for kind in address,undefined thread; do \
+	@for kind in none address,undefined thread; do \
 	    tree=build/sanitize/$${kind%%,*}; \
-	    $(VENV)/bin/cmake -S native -B $$tree -DNM_SANITIZE=$$kind -DCMAKE_BUILD_TYPE=Debug >/dev/null && \
+	    $(VENV)/bin/cmake -S native -B $$tree -DNM_SANITIZE=$${kind/none/} -DBUILD_TESTING=ON \
+	        -DCMAKE_BUILD_TYPE=Debug >/dev/null && \
 	    $(VENV)/bin/cmake --build $$tree -j$(CORES) >/dev/null && \
 	    $(VENV)/bin/ctest --test-dir $$tree --output-on-failure || exit 1; \
 	done

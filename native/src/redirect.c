@@ -98,7 +98,7 @@ ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintp
 const void *nm_moved_row(const struct nm_module *engine, const void *row) {
     const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
     if (table == NULL || atomic_load(&engine->state) != NM_ENGINE_READY) return row;
-    const struct nm_weight *known = nm_table_find(table, (uintptr_t)row);
+    const struct nm_weight *known = weight_at(table, (uintptr_t)row, 1);
     int copy = known == NULL ? -1 : usable_copy(known);
     return copy >= 0 ? (const char *)row + known->delta[copy] : row;
 }

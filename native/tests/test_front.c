@@ -1,0 +1,93 @@
+/* The seams on a stand-in engine: which bytes its kernels are given, before and after mirroring. */
+#include "front.h"
+
+static struct buffer model;
+
+static void every_kind_of_op_is_given_a_replica(void) {
+    model = new_model(16 * MIB);
+    stand_in_mark_weights(&model);
+    static const struct {
+        int op, type, offset;
+    } kinds[] = {{OP_MUL_MAT, TYPE_F32, 0},
+                 {OP_MUL_MAT, TYPE_EXTRA, 0},
+                 {OP_MUL_MAT_ID, TYPE_F32, 128},
+                 {OP_MUL_MAT_ID, TYPE_EXTRA, 0},
+                 {OP_MUL_MAT_ID, TYPE_TILED, 0}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        char *primary = (char *)model.base + i * 2 * MIB;
+        struct tensor weight = new_weight(primary, kinds[i].type, 2 * MIB);
+        struct tensor op = new_op(kinds[i].op, &weight);
+        read_at(&op); /* the first graph may show the seams, and builds */
+        const char *seen = read_at(&op);
+        CHECK(seen != primary + kinds[i].offset && seen[0] == 'w');
+        CHECK(weight.data == primary && op.src[0] == &weight);
+    }
+}
+
+static void a_tensor_that_is_no_weight_is_left_alone(void) {
+    char *cache = new_memory(2 * MIB);
+    struct tensor keys = new_weight(cache, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &keys);
+    CHECK(read_at(&op) == cache && read_at(&op) == cache);
+    munmap(cache, 2 * MIB);
+}
+
+static void weights_on_a_gpu_are_left_alone(void) {
+    struct buffer gpu = {.base = (void *)0x1000, .size = 2 * MIB, .device = 1};
+    stand_in_mark_weights(&gpu);
+    struct tensor weight = new_weight((char *)0x1000, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    CHECK(read_at(&op) == (char *)0x1000 && read_at(&op) == (char *)0x1000);
+    stand_in_free(&gpu);
+}
+
+static void a_view_longer_than_what_was_seen_is_not_read_past_the_replica(void) {
+    struct tensor part = new_weight((char *)model.base + 12 * MIB, TYPE_F32, MIB);
+    struct tensor whole = new_weight((char *)model.base + 12 * MIB, TYPE_F32, 3 * MIB);
+    struct tensor on_part = new_op(OP_MUL_MAT, &part), on_whole = new_op(OP_MUL_MAT, &whole);
+    read_at(&on_part);
+    CHECK(read_at(&on_part) != (char *)part.data);
+    CHECK(read_at(&on_whole) == (char *)whole.data);
+    const char *seen = read_at(&on_whole);
+    CHECK(seen != (char *)whole.data && memcmp(seen, whole.data, 3 * MIB) == 0);
+}
+
+static void a_later_write_reaches_the_replica(void) {
+    struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    stand_in_set(&weight, "new", 100, 3);
+    CHECK(memcmp(read_at(&op) + 100, "new", 3) == 0);
+    stand_in_clear(&model, 'z');
+    const char *seen = read_at(&op);
+    CHECK(seen != (char *)weight.data && seen[0] == 'z' && seen[2 * MIB - 1] == 'z');
+}
+
+static void an_op_that_writes_into_a_weight_ends_its_mirror(void) {
+    struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight), copy = new_op(OP_CPY, &weight);
+    struct tensor view = new_op(OP_VIEW, &weight);
+    view.data = copy.data = (char *)model.base + 64;
+    CHECK(stand_in_compute(&view, 1, 1) == 0);
+    CHECK(read_at(&op) != (char *)weight.data);
+    CHECK(stand_in_compute(&copy, 1, 1) == 0);
+    CHECK(read_at(&op) == (char *)weight.data);
+}
+
+static void a_freed_model_is_forgotten(void) {
+    stand_in_free(&model);
+    struct tensor weight = new_weight((char *)model.base + 2 * MIB, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    CHECK(read_at(&op) == (char *)weight.data && read_at(&op) == (char *)weight.data);
+    munmap(model.base, model.size);
+}
+
+int main(void) {
+    RUN(every_kind_of_op_is_given_a_replica);
+    RUN(a_tensor_that_is_no_weight_is_left_alone);
+    RUN(weights_on_a_gpu_are_left_alone);
+    RUN(a_view_longer_than_what_was_seen_is_not_read_past_the_replica);
+    RUN(a_later_write_reaches_the_replica);
+    RUN(an_op_that_writes_into_a_weight_ends_its_mirror);
+    RUN(a_freed_model_is_forgotten);
+    return 0;
+}
