@@ -1,0 +1,177 @@
+"""Which strategy to take, and why: by the model where the machine was measured, else by rules.
+
+Nothing is ever chosen that needs more memory than is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.plan.bandwidth import Bandwidth
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.predict import FIXED_CPU, Range, Reader, compare
+from numamirror_cli.plan.ram import Ram, ram_of
+
+# What costs more has to be this many times as fast, also at the lower end of its range.
+WORTH_IT = 1.05
+# From the cheapest to the dearest.
+BY_COST = (BIND, PREFER, INTERLEAVE, MIRROR)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the choice depends on.
+
+    cores: of each mirror node. there: available bytes of each. primary, replica: bytes, None when
+    the model is not known. coverage: share of the reads that a mirror serves when all of it fits;
+    partial_coverage: when only what fits is copied. threads: of the engine, None when it takes
+    all cores. policy_refused: set_mempolicy and mbind are. possible: what can be carried out.
+    """
+
+    cores: Mapping[int, int]
+    there: Mapping[int, int]
+    home: int
+    primary: int | None = None
+    replica: int | None = None
+    coverage: float = 1.0
+    partial_coverage: float = 0.0
+    threads: int | None = None
+    policy_refused: bool = False
+    possible: frozenset[str] = frozenset((MIRROR, PREFER, BIND, NONE))
+    bandwidth: Bandwidth | None = None
+    fixed: float = FIXED_CPU
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(self.cores)
+
+    @property
+    def few_threads(self) -> bool:
+        """One node's cores are enough for all threads."""
+        return self.threads is not None and self.threads <= self.cores[self.home]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """name: mirror, prefer, interleave, bind or none. because and would_change: phrases."""
+
+    name: str
+    because: str
+    would_change: str
+
+
+def choose_strategy(situation: Situation) -> Strategy:
+    """The strategy for that situation."""
+    if len(situation.nodes) < 2:
+        return Strategy(NONE, "all CPUs and memory are on one node", "a machine with several nodes")
+    if situation.policy_refused:
+        return Strategy(
+            NONE, "memory policies are refused here", "a container that may call set_mempolicy"
+        )
+    if situation.primary is None:
+        return Strategy(
+            MIRROR,
+            "the model's size is not known, room for copies is checked when it is loaded",
+            "a model file named with -m",
+        )
+    if situation.bandwidth is None or not situation.bandwidth.covers(situation.nodes):
+        return _by_rules(situation)
+    return _by_model(situation, situation.bandwidth)
+
+
+def _by_rules(situation: Situation) -> Strategy:
+    home, nodes = situation.home, situation.nodes
+    if situation.few_threads and _is_possible(BIND, situation):
+        return Strategy(
+            BIND,
+            f"the model fits node {home}, whose {situation.cores[home]} cores serve all "
+            f"{situation.threads} threads",
+            f"more than {situation.cores[home]} threads",
+        )
+    if _is_possible(MIRROR, situation):
+        return Strategy(
+            MIRROR,
+            f"a copy fits on each of nodes {format_list(nodes)}",
+            "less free memory, or few threads (-t) that one node can serve",
+        )
+    if situation.partial_coverage > 0 and MIRROR in situation.possible:
+        return _partial(situation)
+    if _is_possible(PREFER, situation):
+        return Strategy(PREFER, "there is no room for a copy", "more free memory on other nodes")
+    return Strategy(NONE, "the model is larger than the free memory", "more free memory")
+
+
+def _partial(situation: Situation) -> Strategy:
+    return Strategy(
+        MIRROR,
+        f"a part that serves {situation.partial_coverage:.0%} of the reads fits on each node, what "
+        "is read most first",
+        "more free memory: then all of it",
+    )
+
+
+def _by_model(situation: Situation, bandwidth: Bandwidth) -> Strategy:
+    """The cheapest that no dearer one beats by more than it costs."""
+    machine = Reader(bandwidth, situation.cores, situation.home, situation.threads)
+    candidates = [name for name in BY_COST if _is_candidate(name, situation)]
+    if not candidates:
+        return Strategy(NONE, "there is no room for anything else", "more free memory")
+    best = candidates[0]
+    for dearer in candidates[1:]:
+        if _gain(dearer, best, machine, situation).low >= WORTH_IT:
+            best = dearer
+    others = [name for name in candidates if name != best]
+    if not others:
+        return Strategy(best, "nothing else is possible here", "more free memory")
+    return _explained(best, others, machine, situation)
+
+
+def _explained(best: str, others: list[str], machine: Reader, situation: Situation) -> Strategy:
+    """The choice, held against the best of the others."""
+    rival = max(others, key=lambda name: _gain(name, best, machine, situation).high)
+    gain = _gain(best, rival, machine, situation)
+    because = f"{_times(gain)} the speed of {rival}, by {machine.bandwidth.source}"
+    if best == MIRROR and not _is_possible(MIRROR, situation):
+        because += f", with {situation.partial_coverage:.0%} of the reads mirrored"
+    if BY_COST.index(best) < BY_COST.index(rival):
+        change = f"a gain of {rival} that is certain to be above {WORTH_IT - 1:.0%}"
+        return Strategy(best, f"{because}, and it takes less memory", change)
+    return Strategy(best, because, f"less free memory: then {rival}")
+
+
+def _times(gain: Range) -> str:
+    low, high = f"{gain.low:.1f}", f"{gain.high:.1f}"
+    return f"{low} times" if low == high else f"{low} to {high} times"
+
+
+def _gain(name: str, other: str, machine: Reader, situation: Situation) -> Range:
+    whole = _is_possible(MIRROR, situation)
+    coverage = situation.coverage if whole else situation.partial_coverage
+    return compare(name, other, machine, situation.fixed, coverage)
+
+
+def _is_candidate(name: str, situation: Situation) -> bool:
+    """Bind is one only for few threads: it leaves the other nodes' cores idle."""
+    if name == BIND and not situation.few_threads:
+        return False
+    if name == MIRROR and name in situation.possible and situation.partial_coverage > 0:
+        return True
+    return _is_possible(name, situation)
+
+
+def _is_possible(name: str, situation: Situation) -> bool:
+    return name in situation.possible and ram_for(name, situation).fits
+
+
+def ram_for(name: str, situation: Situation) -> Ram:
+    """What a strategy needs in that situation, one copy per node."""
+    groups = [(node,) for node in situation.nodes]
+    primary, replica = situation.primary or 0, situation.replica or 0
+    return ram_of(name, primary, replica, groups, situation.home, situation.there)
+
+
+def without(situation: Situation, *names: str) -> Situation:
+    """The same where these strategies cannot be carried out."""
+    return replace(situation, possible=situation.possible - set(names))
