@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -75,12 +74,9 @@ def spread_addresses(start: int, end: int, count: int, page_bytes: int) -> list[
     pages = max(0, end - start) // page_bytes
     if count >= pages:
         return [start + page * page_bytes for page in range(pages)]
-    chance = random.Random(start)
-    edges = [part * pages // count for part in range(count + 1)]
-    return [
-        start + chance.randrange(first, after) * page_bytes
-        for first, after in itertools.pairwise(edges)
-    ]
+    chance = random.Random(start).random
+    part = pages / count
+    return [start + int((number + chance()) * part) * page_bytes for number in range(count)]
 
 
 def _locate_batch(pid: int, addresses: Sequence[int]) -> list[int]:
