@@ -13,12 +13,12 @@ from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.process import Process, read_process
 
-# Programs that only start another one and wait for it.
+# Programs that start the one that does the work, and wait for it.
 _WRAPPERS = {
     "numamirror", "numactl", "taskset", "sudo", "doas", "su", "runuser", "setpriv", "timeout",
     "nice", "ionice", "chrt", "stdbuf", "time", "watch", "strace", "ltrace", "gdb", "perf", "env",
     "nohup", "setsid", "xargs", "script", "unbuffer", "systemd-run", "tini", "dumb-init",
-    "catatonit", "docker-init", "docker", "podman", "srun", "mpirun",
+    "catatonit", "docker-init", "docker", "podman", "srun", "mpirun", "ollama", "llama-swap",
 }  # fmt: skip
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"}
 _LOADER = re.compile(r"ld(-linux.*|-musl.*|-[0-9.]+)?\.so(\.[0-9]+)?|ld64\.so\.[0-9]+")
@@ -64,12 +64,14 @@ def follow_wrapper(process: Process, root: Path = Path("/")) -> Process:
     if not is_wrapper(process):
         return process
     everyone = tuple(all_processes(root))
-    below = [p for p in descendants(process, everyone) if not is_wrapper(p)]
+    parents = {p.parent for p in everyone}
+    # "ollama serve" starts "ollama runner": a wrapper without children is at work itself.
+    below = [p for p in descendants(process, everyone) if not is_wrapper(p) or p.pid not in parents]
     return max(below, key=lambda p: read_resident(p.pid, root), default=process)
 
 
 def is_wrapper(process: Process) -> bool:
-    """It only starts another program; a shell counts when it runs a script or a command."""
+    """It is there to start others; a shell counts when it runs a script or a command."""
     program = Path(process.arguments[0]).name if process.arguments else process.command
     if program in _WRAPPERS or process.command in _WRAPPERS:
         return True

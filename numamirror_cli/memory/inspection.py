@@ -13,7 +13,14 @@ from numamirror_cli.machine.nodes import NodeFacts, read_nodes
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.buffers import Buffer, find_buffers
 from numamirror_cli.memory.find import program_name
-from numamirror_cli.memory.kernel import Cpuset, read_cpuset, read_numa_balancing, read_resident
+from numamirror_cli.memory.kernel import (
+    Cpuset,
+    Unmovable,
+    read_cpuset,
+    read_numa_balancing,
+    read_resident,
+    read_unmovable,
+)
 from numamirror_cli.memory.maps import Extent, read_maps
 from numamirror_cli.memory.model_files import Model, named_models
 from numamirror_cli.memory.numa_maps import BadLine, Mapping, read_numa_maps
@@ -57,6 +64,7 @@ class Inspection:
     policy: Policy
     cpuset: Cpuset
     numa_balancing: int | None
+    unmovable: Unmovable
     models: tuple[Model, ...]
     mirror: MirrorStatus | None
     mirror_problem: str
@@ -99,6 +107,7 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
         policy=_process_policy(mappings),
         cpuset=read_cpuset(pid, root),
         numa_balancing=read_numa_balancing(root),
+        unmovable=read_unmovable(pid, root),
         models=named_models(process, root),
         mirror=mirror,
         mirror_problem=problem,

@@ -21,6 +21,14 @@ class Cpuset:
     mems: frozenset[int] | None
 
 
+@dataclass(frozen=True)
+class Unmovable:
+    """Bytes of a process: locked against swapping (mlock), and pinned, as for a device's DMA."""
+
+    locked: int = 0
+    pinned: int = 0
+
+
 def read_numa_balancing(root: Path = Path("/")) -> int | None:
     """kernel.numa_balancing: 0 off, 1 on, 2 tiering; None where the kernel has no such setting."""
     try:
@@ -36,12 +44,24 @@ def read_cpuset(pid: int, root: Path = Path("/")) -> Cpuset:
 
 def read_resident(pid: int, root: Path = Path("/")) -> int:
     """Resident bytes of a process, hugetlbfs pages included (proc(5), status); 0 if unknown."""
-    amounts = 0
+    amounts = _status_amounts(pid, root)
+    return amounts.get("VmRSS", 0) + amounts.get("HugetlbPages", 0)
+
+
+def read_unmovable(pid: int, root: Path = Path("/")) -> Unmovable:
+    """What the process keeps from being swapped or moved (proc(5), status); 0 where unknown."""
+    amounts = _status_amounts(pid, root)
+    return Unmovable(locked=amounts.get("VmLck", 0), pinned=amounts.get("VmPin", 0))
+
+
+def _status_amounts(pid: int, root: Path) -> dict[str, int]:
+    """The amounts in /proc/PID/status, in bytes, by their names."""
+    amounts: dict[str, int] = {}
     for line in _read(proc_dir(pid, root) / "status").splitlines():
         name, _, value = line.partition(":")
-        if name in ("VmRSS", "HugetlbPages"):
-            words = value.split()
-            amounts += int(words[0]) * 1024 if words and words[0].isdecimal() else 0
+        words = value.split()
+        if words[1:] == ["kB"] and words[0].isdecimal():
+            amounts[name] = int(words[0]) * 1024
     return amounts
 
 

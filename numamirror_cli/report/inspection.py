@@ -53,6 +53,8 @@ def inspection_json(inspection: Inspection, verdicts: Sequence[Verdict]) -> dict
             "path": inspection.cpuset.path,
             "mems": _list_or_none(inspection.cpuset.mems),
         },
+        "locked_bytes": inspection.unmovable.locked,
+        "pinned_bytes": inspection.unmovable.pinned,
         "placement_bytes": placement_json(inspection.placement),
         "sample": _sample_json(inspection),
         "buffers": [_buffer_json(buffer) for buffer in inspection.buffers],
@@ -112,6 +114,9 @@ def _facts(inspection: Inspection) -> Iterator[str]:
     yield f"Threads: {_threads_text(threads)}; allowed CPUs {threads.allowed_cpus or 'unknown'}"
     if inspection.cpuset.mems is not None:
         yield f"Memory nodes allowed: {format_list(inspection.cpuset.mems)}"
+    if any((inspection.unmovable.locked, inspection.unmovable.pinned)):
+        locked, pinned = size(inspection.unmovable.locked), size(inspection.unmovable.pinned)
+        yield f"Locked: {locked}, pinned: {pinned}"
     setting = inspection.numa_balancing
     yield f"numa_balancing: {_BALANCING.get(setting, setting) if setting is not None else 'none'}"
     if inspection.sample is not None:

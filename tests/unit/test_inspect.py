@@ -202,6 +202,27 @@ def test_garbage_in_numa_maps_is_named_and_the_rest_is_used(root):
     assert "4.00" in result.stdout
 
 
+def test_locked_memory_is_shown():
+    code = (
+        "import ctypes, mmap\nm = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE)\n"
+        "m[:] = b'x' * len(m)\n"
+        "a = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+        "r = ctypes.CDLL(None).mlock(ctypes.c_void_p(a), ctypes.c_size_t(len(m)))\n"
+        "print(r, flush=True); import time; time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    refused = child.stdout.readline() != "0\n"
+    try:
+        if refused:
+            pytest.skip("mlock is refused here (ulimit -l)")
+        assert json.loads(inspect(child.pid, "--json").stdout)["locked_bytes"] == MIB
+        assert "Locked: 1 MiB, pinned: 0 B" in inspect(child.pid).stdout
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_page_of_the_report(root):
     """The golden page: buffers split by policies, a replica by its name, a thread that is busy."""
     start = 0x7F2000000000

@@ -77,6 +77,13 @@ def test_a_wrapper_is_followed_to_the_process_with_the_memory(root):
     assert follow_wrapper(read_process(10, root), root).pid == 12
 
 
+def test_ollama_is_followed_to_its_runner_which_has_the_same_name(root):
+    add(root, 10, "/usr/bin/ollama", "serve", resident_kib=60_000)
+    add(root, 11, "/usr/bin/ollama", "runner", "--model", "x", parent=10, resident_kib=4_000_000)
+    assert follow_wrapper(read_process(10, root), root).pid == 11
+    assert the_process("ollama", root).pid == 11
+
+
 def test_an_engine_with_helpers_is_not_followed_away_from(root):
     add(root, 10, "llama-server")
     add(root, 11, "ffmpeg", parent=10, resident_kib=9_000_000)

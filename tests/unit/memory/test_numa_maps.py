@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numamirror_cli.memory.maps import parse_maps
 from numamirror_cli.memory.numa_maps import (
     default_huge_page,
     parse_line,
@@ -154,6 +155,19 @@ def test_any_line_is_a_mapping_or_a_named_bad_line(words):
     for mapping in mappings:
         assert mapping.bytes >= 0
         assert add_up([mapping]).total.total == mapping.bytes
+
+
+KNOWN_MAPS_WORDS = "1000-2000 2000-1000 rw-p r--s 0 00:00 fe:00 9 /m [heap] - :"
+MAPS_WORDS = st.sampled_from(KNOWN_MAPS_WORDS.split())
+
+
+@given(st.lists(st.one_of(MAPS_WORDS, st.text(string.printable, max_size=12)), max_size=8))
+def test_any_line_of_maps_is_an_extent_or_a_named_bad_line(words):
+    bad = []
+    line = " ".join(words).replace("\n", " ")
+    extents = list(parse_maps([line], bad))
+    assert len(extents) + len(bad) <= 1
+    assert all(extent.bytes > 0 for extent in extents)
 
 
 def test_a_file_name_with_a_carriage_return_does_not_end_the_line(tmp_path):
