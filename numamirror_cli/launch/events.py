@@ -10,10 +10,8 @@ import json
 import os
 import socket
 import struct
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 VERSION = 1
@@ -69,14 +67,16 @@ class EventSocket:
     """The launcher's end. `name` is what NUMAMIRROR_EVENTS says.
 
     ignored: datagrams that were no event, or came from a process that is none of ours.
-    status_pages: descriptor of the status page that each sender handed over in its hello.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep_page: Callable[[int, int], None]) -> None:
+        """keep_page(pid, descriptor) takes over the status page of a process that says hello.
+
+        Raises OSError where there can be no such socket.
+        """
         self.name = f"@numamirror-{os.getpid()}-{os.urandom(8).hex()}"
         self.ignored = 0
-        self.status_pages: dict[int, int] = {}
-        self._started = time.monotonic()
+        self._keep_page = keep_page
         self._known: set[int] = set()
         self._socket = socket.socket(
             socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -87,45 +87,28 @@ class EventSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def start_clock(self) -> None:
-        """Events are timed from now: the moment of the child's start."""
-        self._started = time.monotonic()
+    def close(self) -> None:
+        """What is sent from now on is lost."""
+        self._socket.close()
 
-    def seconds(self) -> float:
-        """Since the child's start."""
-        return time.monotonic() - self._started
-
-    def receive(self, is_ours: Callable[[int], bool]) -> list[Event]:
-        """All events that wait. is_ours(pid) says whether a sender is the child or below it."""
+    def receive(self, seconds: float, is_ours: Callable[[int], bool]) -> list[Event]:
+        """All events that wait. seconds: since the child's start. is_ours(pid) says whether a
+        sender is the child or below it."""
         events: list[Event] = []
         while True:
             try:
                 datagram, descriptors, pid = self._receive_one()
             except BlockingIOError:
                 return events
-            event = self._believe(datagram, pid, is_ours)
+            event = self._believe(datagram, pid, seconds, is_ours)
             if event is None:
                 self.ignored += 1
             else:
                 events.append(event)
                 if event.name == "hello" and descriptors:
-                    self._keep_status_page(pid, descriptors.pop(0))
+                    self._keep_page(pid, descriptors.pop(0))
             for descriptor in descriptors:
                 os.close(descriptor)
-
-    def close(self) -> None:
-        """Close the socket and the status pages."""
-        self._socket.close()
-        for descriptor in self.status_pages.values():
-            os.close(descriptor)
-        self.status_pages.clear()
-
-    def forget_ended(self, worth_keeping: Callable[[int], bool]) -> None:
-        """Close the status pages of processes that have ended and had nothing to tell."""
-        for pid in [pid for pid in self.status_pages if not worth_keeping(pid)]:
-            if not Path(f"/proc/{pid}").exists():
-                os.close(self.status_pages.pop(pid))
-                self._known.discard(pid)
 
     def _receive_one(self) -> tuple[bytes, list[int], int]:
         space = socket.CMSG_SPACE(_UCRED.size) + socket.CMSG_SPACE(4 * 8)
@@ -145,7 +128,9 @@ class EventSocket:
                 pid = _UCRED.unpack(data[: _UCRED.size])[0]
         return datagram, descriptors, pid
 
-    def _believe(self, datagram: bytes, pid: int, is_ours: Callable[[int], bool]) -> Event | None:
+    def _believe(
+        self, datagram: bytes, pid: int, seconds: float, is_ours: Callable[[int], bool]
+    ) -> Event | None:
         if pid not in self._known and not is_ours(pid):
             return None
         read = read_event(datagram)
@@ -153,13 +138,7 @@ class EventSocket:
             return None
         self._known.add(pid)
         name, data = read
-        return Event(self.seconds(), pid, name, data)
-
-    def _keep_status_page(self, pid: int, descriptor: int) -> None:
-        # A process that execs says hello again, with a new page.
-        if pid in self.status_pages:
-            os.close(self.status_pages[pid])
-        self.status_pages[pid] = descriptor
+        return Event(seconds, pid, name, data)
 
 
 def read_event(datagram: bytes) -> tuple[str, dict[str, Any]] | None:

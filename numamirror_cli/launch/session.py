@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.child import Ending, Supervisor, start
 from numamirror_cli.launch.events import Event, EventSocket
 from numamirror_cli.launch.family import descendants, has_variable, is_descendant
 from numamirror_cli.launch.signals import HeldSignals, call_witness
 from numamirror_cli.launch.snapshots import WHEN_BUILT, Snapshot, Snapshots
-from numamirror_cli.memory.status_page import MirrorStatus, find_status_page, read_status
+from numamirror_cli.launch.status_pages import StatusPages
+from numamirror_cli.memory.status_page import MirrorStatus
 
 # A server that loads models all day long must not fill our memory with events.
 _MOST_EVENTS = 2000
@@ -70,8 +69,10 @@ class Session:
         self._on_event = on_event
         self._journal = Journal()
         self._snapshots = Snapshots(nodes, shim)
+        self._pages = StatusPages()
+        self._events = _open_events(self._pages.keep)
         self._pid = 0
-        self._events = _open_events()
+        self._started = 0.0
 
     @property
     def events_name(self) -> str:
@@ -84,9 +85,8 @@ class Session:
         signals = HeldSignals()
         witness = call_witness()
         try:
+            self._started = time.monotonic()
             self._pid = start(program, command, environ, signals.mask)
-            if self._events:
-                self._events.start_clock()
             listeners = {self._events.fileno(): self._listen} if self._events else {}
             ending = Supervisor(self._pid, signals, witness).wait(listeners, self._tick)
             seconds = self._seconds()
@@ -96,16 +96,17 @@ class Session:
         finally:
             if self._events:
                 self._events.close()
+            self._pages.close()
             witness.dismiss()
             signals.release()
 
     def _listen(self) -> None:
         if self._events is None:
             return
-        for event in self._events.receive(self._is_ours):
+        for event in self._events.receive(self._seconds(), self._is_ours):
             self._journal.note(event)
             if event.name == "hello":
-                self._events.forget_ended(self._journal.engines.__contains__)
+                self._pages.forget_ended(worth_keeping=self._journal.engines)
             elif event.name == "coverage":
                 self._snapshots.ask(WHEN_BUILT)
             self._on_event(event)
@@ -119,7 +120,8 @@ class Session:
     def _tick(self) -> float:
         due = self._snapshots.seconds_until_due()
         if due == 0.0:
-            self._look_for_status_pages()
+            if not self._pages:
+                self._pages.look_for(descendants(self._pid))
             self._snapshots.take(self._main_process(), self._seconds())
             due = self._snapshots.seconds_until_due()
         return due
@@ -131,32 +133,19 @@ class Session:
             return engine
         return max(descendants(self._pid), key=_resident_pages)
 
-    def _look_for_status_pages(self) -> None:
-        """A hello can get lost (a full queue, another network namespace): ask /proc."""
-        if self._events is None or self._events.status_pages:
-            return
-        for pid in descendants(self._pid):
-            with contextlib.suppress(OSError):
-                page = find_status_page(pid)
-                if page is not None:
-                    self._events.status_pages[pid] = os.open(page, os.O_RDONLY | os.O_CLOEXEC)
-                    self._journal.handshake = True
-
     def _seconds(self) -> float:
-        return self._events.seconds() if self._events else 0.0
+        return time.monotonic() - self._started
 
     def _outcome(self, ending: Ending, seconds: float) -> Outcome:
-        pages = self._events.status_pages if self._events else {}
-        statuses, problem = _read_all(pages.values())
-        mirror = max(statuses, key=lambda status: status.gemm_bytes, default=None)
+        statuses, problem = self._pages.read()
         return Outcome(
             pid=self._pid,
             ending=ending,
             seconds=seconds,
             events=tuple(self._journal.events),
             ignored=self._events.ignored if self._events else 0,
-            handshake=self._journal.handshake,
-            mirror=mirror,
+            handshake=self._journal.handshake or len(self._pages) > 0,
+            mirror=max(statuses, key=lambda status: status.gemm_bytes, default=None),
             mirror_problem=problem,
             mirrors=sum(status.gemm_bytes > 0 for status in statuses),
             snapshot=self._snapshots.latest,
@@ -164,22 +153,11 @@ class Session:
         )
 
 
-def _open_events() -> EventSocket | None:
+def _open_events(keep_page: Callable[[int, int], None]) -> EventSocket | None:
     try:
-        return EventSocket()
+        return EventSocket(keep_page)
     except OSError:
         return None
-
-
-def _read_all(descriptors: Iterable[int]) -> tuple[list[MirrorStatus], str]:
-    """The status pages that can be read, and why the last of the others could not."""
-    statuses, problem = [], ""
-    for descriptor in descriptors:
-        try:
-            statuses.append(read_status(descriptor))
-        except NumaMirrorError as error:
-            problem = error.message
-    return statuses, problem
 
 
 def _resident_pages(pid: int) -> int:

@@ -213,6 +213,25 @@ def test_a_lost_hello_is_made_up_for_by_the_status_page_in_proc(
     assert record.read()["mirror"]["coverage"] == 1.0
 
 
+def test_without_a_socket_the_mirror_is_found_in_proc_all_the_same(
+    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
+) -> None:
+    program = python_script(
+        "from tests.unit.launch import speaker\nkept = speaker.status_page()\n"
+        "assert 'NUMAMIRROR_EVENTS' not in os.environ\ntime.sleep(3)"
+    )
+    # An address family that the kernel does not know: the socket is refused by the kernel itself.
+    without = (
+        "import socket, sys; socket.AF_UNIX = 99; from numamirror_cli.cli import main; "
+        f"sys.argv[1:] = {['run', *REHEARSE, '--json', str(record.path), str(program)]!r}; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", without], env=shim_env, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert record.read()["mirror"]["coverage"] == 1.0
+
+
 def test_of_two_engines_in_two_processes_the_larger_is_reported(
     run_speaker: RunProgram, record: Recorded
 ) -> None:

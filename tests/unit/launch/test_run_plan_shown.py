@@ -88,6 +88,18 @@ def test_the_json_of_a_dry_run_is_the_plan(
     assert document["child"] is None and document["mirror"] is None
 
 
+def test_numa_balancing_is_a_warning_with_the_line_that_turns_it_off(
+    make_root: MakeRoot, shim_env: dict[str, str]
+) -> None:
+    root = make_root(TWO_NODES)
+    setting = root / "proc/sys/kernel/numa_balancing"
+    setting.parent.mkdir(parents=True)
+    for value, said in (("1", True), ("0", False)):
+        setting.write_text(f"{value}\n")
+        shown = numamirror_run("--dry-run", "--root", root, "true", env=shim_env).stdout
+        assert ("sudo sysctl kernel.numa_balancing=0" in shown) is said
+
+
 def test_a_dry_run_finds_missing_programs_and_nodes(make_root: MakeRoot) -> None:
     assert numamirror_run("--dry-run", "no-such-engine").returncode == 127
     root = make_root(TWO_NODES)
