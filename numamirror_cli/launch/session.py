@@ -147,7 +147,7 @@ class Session:
             handshake=self._journal.handshake or len(self._pages) > 0,
             mirror=max(statuses, key=lambda status: status.gemm_bytes, default=None),
             mirror_problem=problem,
-            mirrors=sum(status.gemm_bytes > 0 for status in statuses),
+            mirrors=len({status.pid for status in statuses if status.gemm_bytes}),
             snapshot=self._snapshots.latest,
             snapshot_problem=self._snapshots.problem,
         )
