@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "Start a program with its weights placed: home node, policy, mirror.",
     "inspect": "Say where a running process's memory is, and what that costs.",
     "topology": "Show nodes, distances, GPUs, and which node is home and why.",
+    "bench": "Measure how fast each node reads each node's memory.",
     "cache": "Say where the page cache of a model lies; drop it, or read it in on a node.",
 }
 

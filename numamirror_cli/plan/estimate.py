@@ -9,6 +9,7 @@ from numamirror_cli.machine.model import Machine
 from numamirror_cli.plan import advice
 from numamirror_cli.plan.advice import Advice
 from numamirror_cli.plan.bandwidth import Bandwidth
+from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.engine_args import EngineArguments
 from numamirror_cli.plan.facts import Model
 from numamirror_cli.plan.kv_cache import kv_cache_bytes
@@ -116,16 +117,6 @@ def _situation(
         bandwidth=request.bandwidth,
         fixed=FIXED_WITH_GPU if arguments.gpu_layers else FIXED_CPU,
     )
-
-
-def cores_by_mirror_node(machine: Machine) -> dict[int, int]:
-    """Physical cores that read each mirror node's copy, those of nodes without memory included."""
-    cores = dict.fromkeys(machine.mirror_nodes, 0)
-    for reader, node in machine.replica_node_of_cpu_node.items():
-        here = machine.node(reader)
-        allowed = sum(1 for core in here.cores if core & here.allowed_cpus)
-        cores[node] = cores.get(node, 0) + (allowed or len(here.allowed_cpus))
-    return cores
 
 
 def _rows(request: Request, work: Workload, situation: Situation) -> list[Row]:

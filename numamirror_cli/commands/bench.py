@@ -1,0 +1,106 @@
+"""`numamirror bench`: measure how fast each node reads each node's memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.launch.host import read_host
+from numamirror_cli.machine.model import Machine
+from numamirror_cli.machine.read import read_machine
+from numamirror_cli.plan.bench_result import BenchResult, Cell, identify, to_json
+from numamirror_cli.plan.bench_store import bench_file, load, store
+from numamirror_cli.plan.measure import find_program, measure_pair, sides_of
+
+_ROOT = Path("/")
+
+
+@click.command("bench")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/model.md).")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the matrices as a picture too.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.05, 18),
+    default=2.0,
+    show_default=True,
+    help="For each of the three figures of a pair of nodes.",
+)
+@click.option("--last", is_flag=True, help="Show the result that is stored; measure nothing.")
+def command(as_json: bool, svg: Path | None, seconds: float, last: bool) -> None:
+    """Measure how fast the CPUs of each node read the memory of each node.
+
+    Bandwidth with all cores of a node and with one thread, and latency, in huge pages that lie
+    where the kernel says they do. The result is kept in the cache directory, where `plan` and
+    `run` find it. Let the machine do nothing else meanwhile.
+    """
+    machine = read_machine(_ROOT)
+    path = bench_file(identify(machine))
+    if last:
+        result = _stored(path)
+    else:
+        result = _measure(machine, seconds)
+        store(result, path)
+    if svg is not None:
+        _write_svg(result, svg)
+    if as_json:
+        click.echo(json.dumps(to_json(result), indent=2))
+        return
+    from numamirror_cli.report.bench import render_bench
+    from numamirror_cli.report.console import print_report, report_console
+
+    print_report(render_bench(result, ascii_only=report_console().options.ascii_only))
+    click.echo(f"Kept in {path}")
+
+
+def _stored(path: Path) -> BenchResult:
+    if not path.exists():
+        raise NumaMirrorError(
+            "this machine was not measured yet", hint="measure it with: numamirror bench"
+        )
+    return load(path)
+
+
+def _measure(machine: Machine, seconds: float) -> BenchResult:
+    """All pairs, one after the other. Raises NumaMirrorError when none could be measured."""
+    from numamirror_cli.report.bench import BenchProgress
+
+    program, sides, host = find_program(), sides_of(machine), read_host(_ROOT)
+    load, taken = os.getloadavg()[0], time.time()
+    pairs = list(sides.pairs())
+    cells: list[Cell] = []
+    progress = BenchProgress(len(pairs), sys.stderr is not None and sys.stderr.isatty())
+    try:
+        for reader, memory in pairs:
+            cell = Cell(reader.node, memory.node)
+            for cell in measure_pair(
+                program, reader, memory, bound=sides.bound, seconds=seconds, root=_ROOT
+            ):
+                progress.show(cell, len(cells))
+            cells.append(cell)
+    finally:
+        progress.stop()
+    if all(cell.problem for cell in cells):
+        why = cells[0].problem if cells else "no node has both CPUs and memory for it"
+        raise NumaMirrorError(f"nothing could be measured: {why}")
+    identity = identify(machine)
+    return BenchResult(identity, host.kernel, host.numa_balancing, taken, load, tuple(cells))
+
+
+def _write_svg(result: BenchResult, file: Path) -> None:
+    from numamirror_cli.report.bench_svg import bench_svg
+
+    try:
+        file.write_text(bench_svg(result), encoding="utf-8")
+    except OSError as error:
+        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from None
