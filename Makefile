@@ -1,6 +1,7 @@
 # make demo   build, install into .venv, run a real model mirrored, compare
 # make test   every test: C under sanitizers, units, real engines, a multi-node kernel in QEMU
 # make lint   types, style, formats
+# make man    the manual pages, from the commands' help
 SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -9,7 +10,7 @@ SOURCES := $(shell find numamirror_cli native/src native/include -type f -not -n
            pyproject.toml README.md native/CMakeLists.txt
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-guest clean
+.PHONY: demo test lint format test-native test-unit test-engines test-guest man clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -62,6 +63,11 @@ format: $(VENV)/.all
 	$(VENV)/bin/ruff check --fix --quiet . || true
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/clang-format -i $(C_FILES)
+
+# ---- what is generated and kept ----
+
+man: $(VENV)/.all
+	$(PYTHON) tools/make_man.py
 
 clean:
 	rm -rf build dist $(VENV)
