@@ -17,6 +17,7 @@ COMMANDS = {
     "topology": "Show nodes, distances, GPUs, and which node is home and why.",
     "bench": "Measure how fast each node reads each node's memory.",
     "cache": "Say where the page cache of a model lies; drop it, or read it in on a node.",
+    "check": "Say what a mirror can do with a program, before it is started.",
     "completion": "Print the script that completes commands and options in a shell.",
 }
 

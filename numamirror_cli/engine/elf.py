@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 # platform.machine() -> e_machine names, for the machines that NumaMirror is built for.
 _OUR_MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
+_DF_1_PIE = 0x08000000
 
 # Sanitizer runtimes, which refuse to start when another library comes before them.
 _SANITIZERS = ("libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libclang_rt.")
@@ -25,6 +26,8 @@ class ElfFacts:
     dynamic: it has a PT_DYNAMIC segment.
     soname: DT_SONAME or "".
     needed: DT_NEEDED in order.
+    rpath, runpath: DT_RPATH and DT_RUNPATH, as the file spells them, colons between directories.
+    pie: marked as a position-independent program (DF_1_PIE).
     """
 
     machine: str
@@ -33,6 +36,14 @@ class ElfFacts:
     dynamic: bool
     soname: str
     needed: tuple[str, ...]
+    rpath: str = ""
+    runpath: str = ""
+    pie: bool = False
+
+    @property
+    def is_program(self) -> bool:
+        """It is started; other files are loaded. (libc, which can be both, counts as started.)"""
+        return self.loader is not None or not self.dynamic or self.pie
 
     @property
     def uses_musl(self) -> bool:
@@ -72,7 +83,8 @@ def _parse(stream: BinaryIO) -> ElfFacts | None:
 
     try:
         elf = ELFFile(stream)
-        loader, dynamic, soname = None, False, ""
+        loader, dynamic, pie = None, False, False
+        soname, rpath, runpath = "", "", ""
         needed: tuple[str, ...] = ()
         for segment in elf.iter_segments():
             if isinstance(segment, InterpSegment):
@@ -81,7 +93,21 @@ def _parse(stream: BinaryIO) -> ElfFacts | None:
                 dynamic = True
                 needed = tuple(_strings(segment, "DT_NEEDED", "needed"))
                 soname = next(_strings(segment, "DT_SONAME", "soname"), "")
-        return ElfFacts(str(elf["e_machine"]), elf.elfclass, loader, dynamic, soname, needed)
+                rpath = next(_strings(segment, "DT_RPATH", "rpath"), "")
+                runpath = next(_strings(segment, "DT_RUNPATH", "runpath"), "")
+                flags = (tag.entry.d_val for tag in segment.iter_tags("DT_FLAGS_1"))
+                pie = any(value & _DF_1_PIE for value in flags)
+        return ElfFacts(
+            str(elf["e_machine"]),
+            elf.elfclass,
+            loader,
+            dynamic,
+            soname,
+            needed,
+            rpath,
+            runpath,
+            pie,
+        )
     # A truncated or scrambled file: pyelftools fails wherever its parsing happens to trip.
     except (ELFError, LookupError, ValueError, ArithmeticError, AttributeError, TypeError, OSError):
         return None

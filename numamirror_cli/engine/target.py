@@ -8,7 +8,7 @@ from pathlib import Path
 
 from numamirror_cli.engine.elf import ElfFacts, read_elf
 from numamirror_cli.engine.program import find_program
-from numamirror_cli.engine.wrappers import behind_env, behind_loader
+from numamirror_cli.engine.wrappers import behind_env, behind_loader, behind_starter
 from numamirror_cli.errors import NumaMirrorError
 
 # execve(2): a "#!" line is read up to 255 bytes. The kernel follows five interpreters; env and
@@ -28,6 +28,7 @@ class Target:
     loader: the command of a bundled loader in the chain ("lib/ld.so", options...), else empty.
     drops_preload: the wrapper that takes LD_PRELOAD away ("env -i"), else "".
     unread: why the end of the chain is not known, else "".
+    arguments: those that the last file of the chain is started with.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Target:
     loader: tuple[str, ...] = ()
     drops_preload: str = ""
     unread: str = ""
+    arguments: tuple[str, ...] = ()
 
     @property
     def image(self) -> Path:
@@ -54,7 +56,7 @@ def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
     target = Target(path, chain=())
     arguments = list(command[1:])
     for _ in range(_MOST_STEPS):
-        target = replace(target, chain=(*target.chain, path))
+        target = replace(target, chain=(*target.chain, path), arguments=tuple(arguments))
         try:
             elf = read_elf(path)
             step = _after_elf(path, elf, arguments) if elf else _after_script(path, arguments)
@@ -96,7 +98,7 @@ def _after_elf(path: Path, elf: ElfFacts, arguments: Sequence[str]) -> _Step:
         # A loader opens its operand, it does not search PATH for it.
         operand = [word if "/" in word else f"./{word}" for word in wrapped.command[:1]]
         return _Step((*operand, *wrapped.command[1:]), loader=(str(path), *wrapped.options))
-    return _Step()
+    return _Step(behind_starter(path.name, arguments).command)
 
 
 def is_loader(path: Path, elf: ElfFacts) -> bool:

@@ -14,6 +14,34 @@ _LOADER_VALUES = {
 
 _ENV_VALUES = {"-u", "--unset", "-C", "--chdir"}
 
+# Programs that replace themselves by another one: the options that take the next word as their
+# value, and how many words of their own come before the program's (a mask, a priority, a time).
+_STARTERS: dict[str, tuple[str, int]] = {
+    "numactl": (
+        "-i --interleave -w --weighted-interleave -p --preferred -P --preferred-many "
+        "-m --membind -N --cpunodebind -C --physcpubind",
+        0,
+    ),
+    "taskset": ("", 1),
+    "chrt": ("-T --sched-runtime -P --sched-period -D --sched-deadline", 1),
+    "timeout": ("-k --kill-after -s --signal", 1),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c --class -n --classdata", 0),
+    "stdbuf": ("-i --input -o --output -e --error", 0),
+    "setpriv": (
+        "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps "
+        "--bounding-set --securebits --pdeathsig --selinux-label --apparmor-profile",
+        0,
+    ),
+    "sudo": ("-u --user -g --group -p --prompt -D --chdir -h --host", 0),
+    "doas": ("-u -C", 0),
+    "nohup": ("", 0),
+    "setsid": ("", 0),
+    "prlimit": ("", 0),
+    "tini": ("-p -e", 0),
+    "dumb-init": ("-r --rewrite", 0),
+}
+
 
 @dataclass(frozen=True)
 class Wrapped:
@@ -69,3 +97,24 @@ def behind_loader(arguments: Sequence[str]) -> Wrapped:
     while position < len(arguments) and arguments[position].startswith("--"):
         position += 2 if arguments[position] in _LOADER_VALUES else 1
     return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]))
+
+
+def behind_starter(name: str, arguments: Sequence[str]) -> Wrapped:
+    """What numactl, taskset, sudo and their like start; nothing for any other program's name."""
+    if name not in _STARTERS:
+        return Wrapped((), ())
+    options, own_words = _STARTERS[name]
+    with_value = options.split()
+    position = 0
+    while position < len(arguments) and _is_option(arguments[position]):
+        if arguments[position] == "--":
+            position += 1
+            break
+        position += 2 if arguments[position] in with_value else 1
+    position += own_words
+    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]))
+
+
+def _is_option(word: str) -> bool:
+    """Or an assignment, as sudo takes them."""
+    return word.startswith("-") or ("=" in word and "/" not in word.partition("=")[0])

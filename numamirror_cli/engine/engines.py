@@ -1,0 +1,234 @@
+"""The engines among the files that a program loads: what they are, and which seams they offer.
+
+Engines are told by the functions they define, never by the names of their files: wheels rename
+libraries, and programs carry them inside.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from numamirror_cli.engine.image import Image, read_image
+from numamirror_cli.engine.symbols import IQK, MAINLINE, Symbol, known_symbols
+from numamirror_cli.engine.version import VERSION_NAMES, read_version
+
+# What a library is that defines one of these; the first that fits.
+_KINDS = {
+    "iqk_mul_mat": "ik_llama.cpp",
+    "llama_decode": "llama.cpp",
+    "whisper_full": "whisper.cpp",
+}
+_COMPUTES, _ALLOCATES = "ggml_graph_compute", "ggml_backend_buffer_set_usage"
+_NAME_OF_OP_SEAM, _NAME_OF_IQK = "ggml_cpu_extra_compute_forward", "iqk_mul_mat"
+
+# A sentence of ggml's CPU code that no build leaves out, and what builds print that can mirror by
+# themselves: the value of --numa in their help, or a line of their log.
+_CPU_CODE = (b"numa_balancing is enabled",)
+_OWN_MIRROR = (b"\n- mirror", b"numa mirror", b"NUMA mirror", b"numa_mirror")
+
+LINKED = "linked shared libraries"
+VARIANTS = "CPU variants, loaded at run time"
+ONE_LIBRARY = "one shared library"
+HIDDEN_IN_LIBRARY = "inside a library, its symbols hidden"
+IN_PROGRAM = "inside the program, exported"
+IN_PROGRAM_NAMED = "inside the program, not stripped"
+IN_PROGRAM_STRIPPED = "inside the program, stripped"
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Of the functions that the shim's table names, for one CPU backend of an engine.
+
+    found: seams that it has. closed: those of them whose calls were bound when the engine was
+    linked, so that no preload sees them. lacking: functions without which the shim leaves it
+    alone. absent: optional seams that it has not, which others have.
+    """
+
+    found: tuple[Symbol, ...] = ()
+    closed: tuple[Symbol, ...] = ()
+    lacking: tuple[Symbol, ...] = ()
+    absent: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """libraries: those that hold it or call it. backends: those that compute, of which one is
+    chosen at run time when there are several. version: "" when its files do not say.
+
+    mirrors_itself: it has a `--numa mirror` of its own.
+    """
+
+    name: str
+    version: str
+    shape: str
+    family: str
+    libraries: tuple[Path, ...]
+    backends: tuple[Path, ...]
+    seams: Seams = Seams()
+    mirrors_itself: bool = False
+
+
+def names_to_look_for() -> frozenset[str]:
+    """All names by which images are read here."""
+    marks = {_COMPUTES, _ALLOCATES, *_KINDS}
+    return frozenset({symbol.name for symbol in known_symbols()} | marks | VERSION_NAMES)
+
+
+def read_images(files: Iterable[Path]) -> tuple[Image, ...]:
+    """Those of the files that are ELF files and can be read."""
+    names = names_to_look_for()
+    return tuple(image for file in files if (image := _image(file, names)) is not None)
+
+
+def _image(file: Path, names: frozenset[str]) -> Image | None:
+    try:
+        return read_image(file, names)
+    except OSError:
+        return None
+
+
+def find_engines(files: Iterable[Path]) -> tuple[Engine, ...]:
+    """The engines that those files are or hold, in the order in which they are met."""
+    images = read_images(dict.fromkeys(files))
+    taking_part = [image for image in images if image.defines or image.open_calls]
+    groups = _groups(taking_part)
+    engines = [_engine(group, images) for group in groups if any(map(_computes, group))]
+    inside = [image for image in images if not _computes(image) and _holds_cpu_code(image)]
+    return (*engines, *(_inside(image, images) for image in inside))
+
+
+def backends_beside(images: Iterable[Image], directories: Iterable[Path]) -> tuple[Path, ...]:
+    """CPU backends that an engine without one loads at run time from those directories.
+
+    As ggml_backend_load_all does: everything there that is called ggml and computes.
+    """
+    images = tuple(images)
+    if any(map(_computes, images)) or not any(_ALLOCATES in image.defines for image in images):
+        return ()
+    candidates = (
+        file for directory in directories for file in sorted(directory.glob("*ggml*.so*"))
+    )
+    return tuple(image.path for image in read_images(candidates) if _computes(image))
+
+
+def _computes(image: Image) -> bool:
+    return _COMPUTES in image.defines
+
+
+def _groups(images: Sequence[Image]) -> list[list[Image]]:
+    """Images that belong together: they lie side by side, or one is linked against the other."""
+    groups: list[list[Image]] = []
+    for image in images:
+        related = [group for group in groups if any(_related(image, other) for other in group)]
+        merged = [member for group in related for member in group]
+        groups = [group for group in groups if group not in related]
+        groups.append([*merged, image])
+    return groups
+
+
+def _related(one: Image, other: Image) -> bool:
+    return one.path.parent == other.path.parent or _needs(one, other) or _needs(other, one)
+
+
+def _needs(one: Image, other: Image) -> bool:
+    return bool({other.path.name, other.elf.soname} & set(one.elf.needed))
+
+
+def _engine(group: Sequence[Image], everything: Sequence[Image]) -> Engine:
+    backends = [image for image in group if _computes(image)]
+    family = _family(backends[0])
+    chosen = _worst([_seams([b, *_others(group, backends)], family) for b in backends])
+    return Engine(
+        name=_name(group),
+        version=read_version((*group, *everything)),
+        shape=_shape(group, backends, everything),
+        family=family,
+        libraries=tuple(image.path for image in group),
+        backends=tuple(image.path for image in backends),
+        seams=chosen,
+        mirrors_itself=any(_mirrors_itself(image) for image in everything),
+    )
+
+
+def _others(group: Sequence[Image], backends: Sequence[Image]) -> list[Image]:
+    return [image for image in group if image not in backends]
+
+
+def _family(backend: Image) -> str:
+    """As the shim tells them apart."""
+    iqk = _NAME_OF_OP_SEAM not in backend.defines and _NAME_OF_IQK in backend.defines
+    return IQK if iqk else MAINLINE
+
+
+def _name(group: Iterable[Image]) -> str:
+    defined = {name for image in group for name in image.defines}
+    return next((name for mark, name in _KINDS.items() if mark in defined), "ggml")
+
+
+def _shape(group: Sequence[Image], backends: Sequence[Image], everything: Sequence[Image]) -> str:
+    if any(image.is_program for image in backends):
+        return IN_PROGRAM
+    if all(_ALLOCATES in image.defines for image in backends):
+        return ONE_LIBRARY if len(group) == 1 else LINKED
+    linked = any(_needs(image, backend) for backend in backends for image in everything)
+    return LINKED if linked else VARIANTS
+
+
+def _seams(images: Sequence[Image], family: str) -> Seams:
+    """What one backend and the libraries around it offer together."""
+    defined = {name for image in images for name in image.defines}
+    # The loader finds in the program first what the program exports, then in what is preloaded.
+    ahead = {name for image in images if image.is_program for name in image.defines}
+    open_calls = {name for image in images for name in image.open_calls} - ahead
+    known = known_symbols()
+    found = tuple(s for s in known if s.is_seam and s.name in defined)
+    return Seams(
+        found=found,
+        closed=tuple(s for s in found if s.name not in open_calls),
+        lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in defined),
+        absent=tuple(
+            s for s in known if s.is_seam and s.need == "OPTIONAL" and s.name not in defined
+        ),
+    )
+
+
+def _worst(seams: Sequence[Seams]) -> Seams:
+    """Which variant is loaded is known at run time: what is said must hold for any."""
+    return max(seams, key=lambda s: (len(s.lacking), len(s.closed), -len(s.found)))
+
+
+def _inside(image: Image, everything: Sequence[Image]) -> Engine:
+    """An engine whose functions no dynamic symbol names."""
+    if not image.is_program:
+        shape = HIDDEN_IN_LIBRARY
+    else:
+        shape = IN_PROGRAM_NAMED if _COMPUTES in image.hidden else IN_PROGRAM_STRIPPED
+    names: Mapping[str, str] = {mark: name for mark, name in _KINDS.items() if mark in image.hidden}
+    return Engine(
+        name=next(iter(names.values()), "ggml"),
+        version=read_version((image, *everything)),
+        shape=shape,
+        family=IQK if _NAME_OF_IQK in image.hidden else MAINLINE,
+        libraries=(image.path,),
+        backends=(image.path,),
+        mirrors_itself=any(_mirrors_itself(other) for other in everything),
+    )
+
+
+def _holds_cpu_code(image: Image) -> bool:
+    return _COMPUTES in image.hidden or _contains(image.path, _CPU_CODE)
+
+
+def _mirrors_itself(image: Image) -> bool:
+    return _contains(image.path, _OWN_MIRROR)
+
+
+def _contains(path: Path, texts: Sequence[bytes]) -> bool:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            return any(content.find(text) >= 0 for text in texts)
+    except (OSError, ValueError):  # gone meanwhile, or empty
+        return False

@@ -1,0 +1,164 @@
+"""An examination as text and as JSON (version 1, docs/json.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from numamirror_cli.engine.engines import Engine
+from numamirror_cli.engine.examination import Examination, Found
+from numamirror_cli.engine.preload import Preload
+from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
+from numamirror_cli.engine.symbols import Symbol
+from numamirror_cli.report.text import printable
+
+SCHEMA = 1
+_STYLES = {FULL: "green", DENSE_ONLY: "yellow", POLICY_ONLY: "red", UNKNOWN: "yellow"}
+_LIBC = {"none": "none: linked statically", "": "not known"}
+_SECCOMP = {0: "none", 1: "strict", 2: "a filter is on: it may refuse memory policy calls"}
+
+
+def render_check(examination: Examination) -> RenderableType:
+    """What was found, a line for each fact; the verdict and its remedy last."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for heading, lines in _facts(examination):
+        for number, line in enumerate(lines):
+            table.add_row("" if number else heading, Text(printable(line)))
+    return Group(table, Text(), *_verdict(examination.reach))
+
+
+def _facts(examination: Examination) -> Iterator[tuple[str, list[str]]]:
+    followed = examination.followed
+    if followed.target is not None:
+        chain = [*followed.target.chain, *(target.image for target in followed.started)]
+        yield "Program", [" -> ".join(map(str, followed.target.chain))]
+        yield "Starts", [str(path) for path in chain[len(followed.target.chain) :]]
+    for found in examination.engines:
+        yield from _engine_facts(found, several=len(examination.engines) > 1)
+    yield "Libc", [_LIBC.get(examination.libc, examination.libc)]
+    if examination.preload is not None:
+        honoured = examination.preload.reaches_program
+        notice = examination.preload.notice
+        yield (
+            "Preload",
+            ["honoured" if honoured else f"not honoured: {notice.why if notice else ''}"],
+        )
+    else:
+        yield "Preload", ["up to the program that loads this library"]
+    if examination.seccomp is not None:
+        yield "Seccomp", [_SECCOMP.get(examination.seccomp, f"mode {examination.seccomp}")]
+    yield "Not found", list(followed.missing)
+    yield "Not seen", list(followed.unfollowed)
+
+
+def _preload_text(preload: Preload) -> str:
+    if preload.reaches_program:
+        return "honoured"
+    return "not honoured" if preload.notice is None else f"not honoured: {preload.notice.why}"
+
+
+def _engine_facts(found: Found, *, several: bool) -> Iterator[tuple[str, list[str]]]:
+    engine = found.engine
+    yield "Engine", [f"{engine.name} {engine.version}".rstrip()]
+    yield "Shape", [engine.shape]
+    yield "Computes in", _shortened(engine.backends)
+    yield "Seams", list(_seam_lines(engine))
+    if engine.mirrors_itself:
+        yield "Own mirror", ["this build has a --numa mirror of its own"]
+    if several:
+        yield "Verdict", [f"{found.reach.level}: {found.reach.why}"]
+
+
+def _shortened(paths: Sequence[Path]) -> list[str]:
+    """One path; of several, how many and where."""
+    if len(paths) < 2:
+        return list(map(str, paths))
+    directories = dict.fromkeys(str(path.parent) for path in paths)
+    return [f"one of {len(paths)} libraries in {', '.join(directories)}"]
+
+
+def _seam_lines(engine: Engine) -> Iterator[str]:
+    seams = engine.seams
+    if not seams.found and not seams.lacking:
+        return
+    if not seams.closed:
+        yield f"{len(seams.found)} found, all called through the loader"
+    else:
+        yield f"{len(seams.found)} found; {len(seams.closed)} are not called through the loader:"
+        yield f"  {_names(seams.closed)}"
+    if seams.lacking:
+        yield f"lacking: {_names(seams.lacking)}"
+    if seams.absent:
+        yield f"optional and not in this version: {_names(seams.absent)}"
+
+
+def _names(symbols: Sequence[Symbol], most: int = 4) -> str:
+    """The first few names, and how many more there are."""
+    named = ", ".join(symbol.name for symbol in symbols[:most])
+    return named + (f" and {len(symbols) - most} more" if len(symbols) > most else "")
+
+
+def _verdict(reach: Reach) -> Iterator[RenderableType]:
+    label = Text(f"{reach.level}: ", style=_STYLES[reach.level])
+    yield label.append(printable(reach.why), style="default")
+    if reach.remedy:
+        yield Padding(Text(printable(reach.remedy)), (0, 0, 0, 4))
+
+
+def check_json(examination: Examination) -> dict[str, Any]:
+    """The document of `check --json`."""
+    followed, preload = examination.followed, examination.preload
+    target = followed.target
+    return {
+        "schema": SCHEMA,
+        "subject": examination.subject,
+        "program": None if target is None else str(target.path),
+        "chain": [] if target is None else [str(path) for path in target.chain],
+        "starts": [str(started.image) for started in followed.started],
+        "engines": [_engine_json(found) for found in examination.engines],
+        "libc": examination.libc or None,
+        "preload": None
+        if preload is None
+        else {
+            "honoured": preload.reaches_program,
+            "why_not": "" if preload.notice is None else preload.notice.why,
+        },
+        "seccomp": examination.seccomp,
+        "files": [str(path) for path in followed.files],
+        "missing_libraries": list(followed.missing),
+        "not_followed": list(followed.unfollowed),
+        "verdict": _reach_json(examination.reach),
+    }
+
+
+def _engine_json(found: Found) -> dict[str, Any]:
+    engine = found.engine
+    seams = engine.seams
+    return {
+        "name": engine.name,
+        "version": engine.version or None,
+        "shape": engine.shape,
+        "family": engine.family.lower(),
+        "libraries": [str(path) for path in engine.libraries],
+        "backends": [str(path) for path in engine.backends],
+        "seams": {
+            "found": [symbol.name for symbol in seams.found],
+            "not_interposable": [symbol.name for symbol in seams.closed],
+            "required_missing": [symbol.name for symbol in seams.lacking],
+            "optional_missing": [symbol.name for symbol in seams.absent],
+        },
+        "mirrors_itself": engine.mirrors_itself,
+        "verdict": _reach_json(found.reach),
+    }
+
+
+def _reach_json(reach: Reach) -> dict[str, str]:
+    return {"level": reach.level, "why": reach.why, "remedy": reach.remedy}
