@@ -27,9 +27,10 @@ enum nm_state {
     NM_PARTIAL = 4,  /* some have not; `reason` says why */
     NM_OFF = 5,      /* an engine computes, but its weights are not mirrored; see `reason` */
     NM_FREED = 6,    /* the engine freed its last weights after that */
+    NM_SHARDED = 7,  /* one copy, its rows on the nodes of the threads that read them */
 };
 
-enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2 };
+enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2, NM_SHARD = 3 };
 
 /* What one node's CPUs read. Sampled pages: taken with move_pages after the copy was built. */
 struct nm_status_copy {
@@ -55,7 +56,7 @@ struct nm_status_thread {
     uint64_t redirected;     /* ops sent to a copy */
     uint64_t not_redirected; /* MUL_MAT and MUL_MAT_ID on weights that were not */
     uint64_t row_hits;       /* vec_dot calls and per-expert calls sent to a copy */
-    uint64_t spare;
+    uint64_t shard_bytes;    /* from rows placed on its own node */
 };
 
 struct nm_status {
@@ -74,6 +75,7 @@ struct nm_status {
     uint64_t mirrored_bytes; /* of those, bytes that every copy serves */
     uint64_t small_bytes;    /* not mirrored: tensors below the minimum size */
     uint64_t refused_bytes;  /* not mirrored: no room on a node, or seams that do not fire */
+    uint64_t sharded_bytes;  /* of gemm_bytes, placed with their readers */
     uint64_t arena_bytes;    /* address space held for replicas, all nodes */
     uint64_t built_unix_ns;  /* when the last build ended; 0 before */
     char engine[256];        /* path of the library whose seams fire */

@@ -23,6 +23,8 @@ static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candi
     weight->start = c->start;
     weight->bytes = c->bytes;
     weight->by_expert = c->by_expert;
+    weight->slab_bytes = c->slab_bytes;
+    weight->rows = c->rows;
     weight->host = buffer != NULL && buffer->host;
     weight->state = c->bytes < nm_config.min_bytes ? NM_WEIGHT_SMALL : NM_WEIGHT_REFUSED;
     plan->is_new[index] = true;
@@ -256,7 +258,7 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {
-        if (seams_fire && !nm_filter_added()) mirror_new(&plan);
+        if (seams_fire && !nm_config.shard && !nm_filter_added()) mirror_new(&plan);
         nm_registry_publish(plan.table);
         nm_tell(plan.table, plan.reason);
         nm_tell_coverage();

@@ -12,6 +12,8 @@ struct nm_candidate {
     uintptr_t start;
     size_t bytes;
     bool by_expert;
+    size_t slab_bytes; /* a matrix: the whole, or one expert's */
+    int64_t rows;      /* of a slab */
 };
 
 static inline uintptr_t nm_candidate_end(const struct nm_candidate *c) {

@@ -124,9 +124,16 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
             return "NUMAMIRROR_EVENTS is not the name of an abstract socket";
         strcpy(config->events, value + 1);
     }
+    if ((value = get("NUMAMIRROR_STRATEGY")) != NULL) {
+        config->shard = strcmp(value, "shard") == 0;
+        if (!config->shard && strcmp(value, "mirror") != 0)
+            return "NUMAMIRROR_STRATEGY is neither mirror nor shard";
+    }
+    config->pin = config->shard || flag(get("NUMAMIRROR_PIN"));
     value = get("NUMAMIRROR_HEAL");
     config->heal = value == NULL || flag(value);
     config->copy_home = flag(get("NUMAMIRROR_COPY_HOME"));
+    config->check_owners = flag(get("NUMAMIRROR_TEST_OWNERS"));
     config->no_redirect = flag(get("NUMAMIRROR_TEST_NO_REDIRECT"));
     config->log = flag(get("NUMAMIRROR_LOG"));
     return NULL;

@@ -26,8 +26,11 @@ struct nm_config {
     int home_copy; /* index of the copy that contains `home`; -1 in none */
     unsigned rehearsal;
     bool copy_home;
-    bool heal;        /* a primary off home is moved there */
-    bool no_redirect; /* tests: replicas are built and not read */
+    bool shard;        /* place rows with their readers instead of copying */
+    bool pin;          /* threads run on the nodes of their copies; shard implies it */
+    bool heal;         /* a primary off home is moved there */
+    bool check_owners; /* tests: shard counts rows read by their owner */
+    bool no_redirect;  /* tests: replicas are built and not read */
     bool log;
     size_t min_bytes;
     size_t budget_bytes; /* that replicas of one copy may take; 0: what the node has */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "redirect.h"
 #include "registry.h"
 
 /* What the engine allotted for the tensor: repacked and AMX layouts are larger or smaller than
@@ -27,7 +28,11 @@ static bool is_weight(const struct nm_module *engine, const void *tensor, bool b
     uintptr_t address = (uintptr_t)nm_data(&engine->layout, tensor);
     const struct nm_buffer *buffer = nm_registry_buffer_at(address);
     if (buffer == NULL) return false;
-    *found = (struct nm_candidate){address, bytes_of(engine, tensor, buffer), by_expert};
+    const struct nm_layout *l = &engine->layout;
+    size_t bytes = bytes_of(engine, tensor, buffer),
+           slabs = (size_t)(nm_ne(l, tensor, 2) * nm_ne(l, tensor, 3));
+    *found = (struct nm_candidate){address, bytes, by_expert, bytes / (slabs > 0 ? slabs : 1),
+                                   nm_ne(l, tensor, 1)};
     return true;
 }
 
@@ -61,6 +66,18 @@ struct nm_finding nm_discover(const struct nm_module *engine, void *graph) {
     finding.expert_count = note_weights(finding.experts, engine, graph, true);
     pthread_mutex_unlock(&nm_registry.lock);
     return finding;
+}
+
+bool nm_is_decode(const struct nm_module *engine, void *graph) {
+    int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
+    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    const struct nm_layout *l = &engine->layout;
+    for (int i = 0, nodes = node_count(graph); i < nodes; ++i) {
+        const void *op = node_at(graph, i);
+        if (nm_op(l, op) != l->mul_mat || nm_src(l, op, 0) == NULL) continue;
+        if (nm_is_weight(nm_data(l, nm_src(l, op, 0)))) return nm_ne(l, nm_src(l, op, 1), 1) == 1;
+    }
+    return false;
 }
 
 void nm_finding_free(struct nm_finding *finding) {

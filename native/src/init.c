@@ -6,6 +6,7 @@
 #include "events.h"
 #include "filter.h"
 #include "reader.h"
+#include "redirect.h"
 #include "registry.h"
 #include "seam.h"
 #include "status.h"
@@ -18,6 +19,12 @@ __attribute__((constructor)) static void load(void) {
     if (!nm_config.active) return;
     nm_filter_init();
     nm_thread_init();
+}
+
+__attribute__((destructor)) static void unload(void) {
+    unsigned long by_owner, rows;
+    nm_owners_checked(&by_owner, &rows);
+    if (nm_config.check_owners) nm_event("owners", "\"by_owner\":%lu,\"rows\":%lu", by_owner, rows);
 }
 
 static void before_fork(void) { pthread_mutex_lock(&nm_registry.lock); }

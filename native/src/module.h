@@ -33,6 +33,8 @@ struct nm_module {
     _Atomic int state;         /* enum nm_engine_state, of a module that computes graphs */
     _Atomic bool seams_proven; /* its ops on weights were seen passing */
     _Atomic bool rows_proven;  /* so were the rows, or the whole, of a MUL_MAT_ID */
+    _Atomic int threads;       /* of the last op that was computed */
+    int placed_for;            /* shard: threads for which rows lie with their readers; 0: not */
     bool announced;
     bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */
     char path[256];

@@ -32,13 +32,16 @@ static int current_cpu(void) { return sched_getcpu(); }
 #endif
 
 /* In a rehearsal the threads take the pretend nodes in turn, so that each is read. */
+static __thread int pretended = -1;
+
+void nm_reader_pretend(int copy) { pretended = copy; }
+
 static int pretend_copy(void) {
     static _Atomic unsigned next;
-    static __thread int copy = -1;
-    if (copy < 0)
-        copy = (int)(atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
-                     (unsigned)nm_config.copies);
-    return copy;
+    if (pretended < 0)
+        pretended = (int)(atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
+                          (unsigned)nm_config.copies);
+    return pretended;
 }
 
 int nm_reader_copy(void) {

@@ -9,4 +9,7 @@ void nm_reader_init(void);
  * reads a remote copy of the same bytes: slower, never wrong. */
 int nm_reader_copy(void);
 
+/* In a rehearsal: this thread reads that copy from now on. */
+void nm_reader_pretend(int copy);
+
 #endif

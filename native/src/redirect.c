@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "partition.h"
 #include "reader.h"
 #include "registry.h"
 
@@ -20,6 +21,13 @@ static size_t bytes_read(const struct nm_layout *l, const void *op, const void *
 static void count(struct nm_status_thread *counts, const struct nm_weight *weight, ptrdiff_t delta,
                   int copy, size_t bytes) {
     if (counts->copy != copy) nm_thread_settle(counts, copy);
+    if (weight->state == NM_WEIGHT_SHARDED) {
+        size_t local = copy == nm_thread.pin_copy ? bytes / 256 * weight->local_256 : 0;
+        counts->shard_bytes += local;
+        counts->other_bytes += bytes - local;
+        ++counts->redirected;
+        return;
+    }
     if (delta != 0) {
         counts->replica_bytes += bytes;
         ++counts->redirected;
@@ -101,6 +109,23 @@ const void *nm_moved_row(const struct nm_module *engine, const void *row) {
     const struct nm_weight *known = weight_at(table, (uintptr_t)row, 1);
     int copy = known == NULL ? -1 : usable_copy(known);
     return copy >= 0 ? (const char *)row + known->delta[copy] : row;
+}
+
+static _Atomic unsigned long rows_checked, rows_by_owner;
+
+void nm_check_owner(const struct nm_thread *thread, const void *row) {
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    const struct nm_weight *weight = table == NULL ? NULL : nm_table_find(table, (uintptr_t)row);
+    if (weight == NULL || weight->state != NM_WEIGHT_SHARDED) return;
+    int owner = nm_partition_owner((uintptr_t)row + 1 - weight->start, weight->slab_bytes,
+                                   weight->rows, thread->pin_key & 0xffff);
+    atomic_fetch_add_explicit(&rows_checked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&rows_by_owner, owner == thread->pin_copy, memory_order_relaxed);
+}
+
+void nm_owners_checked(unsigned long *by_owner, unsigned long *rows) {
+    *by_owner = atomic_load(&rows_by_owner);
+    *rows = atomic_load(&rows_checked);
 }
 
 void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *l, const void *op,

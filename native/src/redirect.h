@@ -34,6 +34,10 @@ ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintp
 /* The same for a row: where to read it. */
 const void *nm_moved_row(const struct nm_module *engine, const void *row);
 
+/* For tests of shard: books whether the row's owner is the copy that this thread was pinned for. */
+void nm_check_owner(const struct nm_thread *thread, const void *row);
+void nm_owners_checked(unsigned long *by_owner, unsigned long *rows);
+
 /* Whether the address lies in a buffer of weights. Takes the lock: only until it is known that an
  * engine's calls pass the seams. */
 bool nm_is_weight(const void *address);

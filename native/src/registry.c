@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "config.h"
 #include "events.h"
@@ -43,6 +44,12 @@ static bool room_for_one_more(void) {
     return true;
 }
 
+static void no_huge_pages(const void *start, size_t bytes) {
+    enum { PAGE = 4096 };
+    uintptr_t first = (uintptr_t)start / PAGE * PAGE;
+    madvise((void *)first, (uintptr_t)start + bytes - first, MADV_NOHUGEPAGE);
+}
+
 void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host) {
     uintptr_t address = (uintptr_t)start;
     if (start == NULL || bytes == 0) return; /* engines probe with empty buffers */
@@ -55,6 +62,8 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
         memmove(slot + 1, slot, (nm_registry.buffer_count - at) * sizeof *slot);
         *slot = (struct nm_buffer){.id = id, .start = address, .bytes = bytes, .host = host};
         ++nm_registry.buffer_count;
+        /* A huge page moves as a whole: rows of two nodes could not part. */
+        if (nm_config.shard) no_huge_pages(start, bytes);
         atomic_store_explicit(&nm_news, true, memory_order_release);
     }
     pthread_mutex_unlock(&nm_registry.lock);

@@ -6,9 +6,11 @@
 #include "config.h"
 #include "discover.h"
 #include "events.h"
+#include "pin.h"
 #include "redirect.h"
 #include "registry.h"
 #include "seam.h"
+#include "shard.h"
 #include "status.h"
 
 /* struct ggml_compute_params of ggml-cpu begins so in every version. */
@@ -70,7 +72,9 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     if (!dense)
         nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
     if (dense && rows) {
-        nm_build(finding->all, finding->dense_count + finding->expert_count, true, "");
+        const char *later =
+            nm_config.shard ? "rows are placed when the first token is decoded" : "";
+        nm_build(finding->all, finding->dense_count + finding->expert_count, true, later);
         return;
     }
     if (finding->dense_count > 0)
@@ -101,10 +105,21 @@ static int compute(struct nm_module *engine, int (*real)(void *, void *), void *
     struct nm_thread *thread = &nm_thread;
     struct nm_module *before = thread->engine;
     thread->engine = engine;
+    if (nm_config.pin) nm_pin_keep_mask(thread);
     int status = real(graph, plan);
+    if (nm_config.pin) nm_pin_give_back_mask(thread);
     if (thread->range_bytes > 0) close_range(thread);
     thread->engine = before;
     return status;
+}
+
+/* Rows are placed for decoding, whose thread count can differ from that of a long prompt: after the
+ * first graph with one token. */
+static void place_rows(struct nm_module *engine, void *graph) {
+    int threads = atomic_load_explicit(&engine->threads, memory_order_relaxed);
+    if (threads == engine->placed_for || !nm_is_decode(engine, graph)) return;
+    engine->placed_for = threads;
+    nm_shard_place(threads);
 }
 
 /* Weights are built before the graph that brings them. In an engine whose seams have not been seen
@@ -118,7 +133,9 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     if (any && !later) build_found(engine, &finding);
     int status = compute(engine, real, graph, plan);
     if (later) build_found(engine, &finding);
+    if (any) engine->placed_for = 0;
     nm_finding_free(&finding);
+    if (nm_config.shard) place_rows(engine, graph);
     return status;
 }
 
@@ -141,11 +158,22 @@ static void look_for_proof(struct nm_module *engine, const void *op) {
         atomic_store(&engine->seams_proven, true);
 }
 
+/* The rows of the op's weight are read `delta` bytes further on, until the next op. */
+static void open_range(const struct nm_module *engine, const void *op, ptrdiff_t delta) {
+    const void *weight = nm_src(&engine->layout, op, 0);
+    nm_thread.range_start = (uintptr_t)nm_data(&engine->layout, weight);
+    nm_thread.range_bytes = nm_tensor_span(&engine->layout, weight);
+    nm_thread.range_delta = delta;
+}
+
 typedef bool extra_compute(void *params, void *op);
 
 static bool mul_mat(struct nm_module *engine, extra_compute *real, void *params, void *op,
                     ptrdiff_t delta) {
-    if (delta == 0) return real(params, op);
+    if (delta == 0) {
+        if (nm_config.check_owners) open_range(engine, op, 0);
+        return real(params, op);
+    }
     void (*plain)(void *, void *) = engine->real[NM_SYM_ggml_compute_forward_mul_mat];
     struct nm_shadow shadow;
     nm_shadow_fill(&shadow, &engine->layout, op, delta);
@@ -157,8 +185,6 @@ static bool mul_mat(struct nm_module *engine, extra_compute *real, void *params,
  * the range here. */
 static bool mul_mat_id(struct nm_module *engine, extra_compute *real, void *params, void *op,
                        ptrdiff_t delta) {
-    struct nm_thread *thread = &nm_thread;
-    const void *weight = nm_src(&engine->layout, op, 0);
     bool done;
     if (delta == 0) {
         done = real(params, op);
@@ -171,9 +197,7 @@ static bool mul_mat_id(struct nm_module *engine, extra_compute *real, void *para
         atomic_store_explicit(&engine->rows_proven, true, memory_order_relaxed);
         return true;
     }
-    thread->range_start = (uintptr_t)nm_data(&engine->layout, weight);
-    thread->range_bytes = nm_tensor_span(&engine->layout, weight);
-    thread->range_delta = delta;
+    open_range(engine, op, delta);
     return false;
 }
 
@@ -192,7 +216,12 @@ NM_EXPORT bool ggml_cpu_extra_compute_forward(void *params, void *op) {
     if (!by_expert && code != engine->layout.mul_mat) return real(params, op);
     if (!atomic_load_explicit(&engine->seams_proven, memory_order_relaxed))
         look_for_proof(engine, op);
-    int threads = ((const struct compute_params *)params)->nth;
+    const struct compute_params *share = params;
+    int threads = share->nth;
+    if (nm_config.pin) {
+        nm_pin_thread(thread, share->ith, threads);
+        if (share->ith == 0) atomic_store_explicit(&engine->threads, threads, memory_order_relaxed);
+    }
     struct nm_choice choice = nm_choose(thread, engine, op, by_expert, threads);
     return by_expert ? mul_mat_id(engine, real, params, op, choice.delta)
                      : mul_mat(engine, real, params, op, choice.delta);

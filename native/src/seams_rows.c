@@ -2,6 +2,7 @@
  * the engine's static MUL_MAT_ID that lies in the range which the op has left in the thread; an
  * engine without the op seam is asked for each address. */
 #include "argument_seam.h"
+#include "config.h"
 #include "redirect.h"
 #include "seam.h"
 
@@ -12,6 +13,7 @@ static inline const void *moved_row(struct nm_thread *thread, const struct nm_mo
                                     const void *row) {
     if ((uintptr_t)row - thread->range_start < thread->range_bytes) {
         ++thread->range_hits;
+        if (__builtin_expect(nm_config.check_owners, 0)) nm_check_owner(thread, row);
         return (const char *)row + thread->range_delta;
     }
     return engine->has_op_seam ? row : nm_moved_row(engine, row);

@@ -52,12 +52,9 @@ void nm_name_mapping(void *start, size_t bytes, const char *name) {
 }
 
 int nm_run_on_copy(const signed char *copy_of_cpu, int cpus, int copy) {
-    size_t words = ((size_t)cpus + BITS_PER_WORD - 1) / BITS_PER_WORD;
-    unsigned long *mask = calloc(words, sizeof *mask);
-    if (mask == NULL) return ENOMEM;
+    enum { MOST_CPUS = 8192 };
+    unsigned long mask[MOST_CPUS / BITS_PER_WORD] = {0};
     for (int cpu = 0; cpu < cpus; ++cpu)
         if (copy_of_cpu[cpu] == copy) mask[cpu / BITS_PER_WORD] |= 1UL << (cpu % BITS_PER_WORD);
-    int error = result(syscall(SYS_sched_setaffinity, 0, words * sizeof *mask, mask));
-    free(mask);
-    return error;
+    return result(syscall(SYS_sched_setaffinity, 0, sizeof mask, mask));
 }

@@ -22,7 +22,7 @@ int nm_memfd(const char *name);
 /* prctl(PR_SET_VMA_ANON_NAME): names the mapping in /proc/PID/maps where the kernel can. */
 void nm_name_mapping(void *start, size_t bytes, const char *name);
 
-/* Binds the calling thread to the CPUs whose byte in copy_of_cpu equals `copy`. */
+/* Binds the calling thread to the CPUs, of at most 8192, whose byte in copy_of_cpu is `copy`. */
 int nm_run_on_copy(const signed char *copy_of_cpu, int cpus, int copy);
 
 #endif

@@ -33,6 +33,9 @@ void nm_table_copy_weight(struct nm_table *table, size_t index, const struct nm_
     to->start = from->start;
     to->bytes = from->bytes;
     to->state = from->state;
+    to->slab_bytes = from->slab_bytes;
+    to->rows = from->rows;
+    to->local_256 = from->local_256;
     to->by_expert = from->by_expert;
     to->host = from->host;
     atomic_store(&to->dead, atomic_load(&from->dead));

@@ -14,6 +14,7 @@ enum nm_weight_state {
     NM_WEIGHT_REFUSED,  /* not mirrored: no room, no seams, or pages that landed elsewhere */
     NM_WEIGHT_SMALL,    /* not mirrored: below the minimum size */
     NM_WEIGHT_MIRRORED, /* every copy serves it: a replica, or the primary on its own node */
+    NM_WEIGHT_SHARDED,  /* one copy, each row on the node of the thread that reads it */
 };
 
 /* One weight: a contiguous range of bytes that CPU GEMM reads. */
@@ -21,8 +22,11 @@ struct nm_weight {
     uintptr_t start;
     size_t bytes;
     enum nm_weight_state state;
-    bool by_expert; /* src0 of MUL_MAT_ID */
-    bool host;      /* laid out as the engine's API says: a partial write touches only its part */
+    size_t slab_bytes;  /* a matrix: the whole, or one expert's */
+    int64_t rows;       /* of a slab */
+    unsigned local_256; /* sharded: pages on their reader's node, of 256 */
+    bool by_expert;     /* src0 of MUL_MAT_ID */
+    bool host; /* laid out as the engine's API says: a partial write touches only its part */
     _Atomic bool dead; /* an op wrote to it: only the primary is right */
     ptrdiff_t *delta;  /* per copy: replica address - primary address; 0: read the primary */
 };

@@ -10,10 +10,11 @@
 #include "events.h"
 #include "registry.h"
 #include "sample.h"
+#include "shard.h"
 #include "status.h"
 
 struct totals {
-    size_t gemm, mirrored, small, refused, tensors;
+    size_t gemm, mirrored, sharded, small, refused, tensors;
 };
 
 static struct totals count_up(const struct nm_table *table) {
@@ -25,12 +26,25 @@ static struct totals count_up(const struct nm_table *table) {
         ++sum.tensors;
         if (weight->state == NM_WEIGHT_MIRRORED && !dead)
             sum.mirrored += weight->bytes;
+        else if (weight->state == NM_WEIGHT_SHARDED)
+            sum.sharded += weight->bytes;
         else if (weight->state == NM_WEIGHT_SMALL)
             sum.small += weight->bytes;
         else
             sum.refused += weight->bytes;
     }
     return sum;
+}
+
+static void recount_shard(int copy) {
+    struct nm_status_copy *shown = &nm_status->copy[copy];
+    const struct nm_shard_pages *pages = &nm_shard_pages[copy];
+    nm_status_begin();
+    shown->role = NM_SHARD;
+    shown->bytes = pages->asked * 4096;
+    shown->sampled_pages = (uint32_t)pages->asked;
+    shown->sampled_local = (uint32_t)pages->local;
+    nm_status_end();
 }
 
 static void recount_copy(const struct nm_table *table, int copy, struct nm_range *ranges) {
@@ -70,21 +84,28 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     snprintf(kept, sizeof kept, "%s", reason);
     atomic_store(&nm_stale, false);
     struct nm_range *ranges = calloc(table->count + 1, sizeof *ranges);
-    for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
-        recount_copy(table, copy, ranges);
-    free(ranges);
     struct totals sum = count_up(table);
+    for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
+        if (sum.sharded > 0)
+            recount_shard(copy);
+        else
+            recount_copy(table, copy, ranges);
+    free(ranges);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     nm_status_begin();
     nm_status->gemm_bytes = sum.gemm;
     nm_status->gemm_tensors = (uint32_t)sum.tensors;
     nm_status->mirrored_bytes = sum.mirrored;
+    nm_status->sharded_bytes = sum.sharded;
     nm_status->small_bytes = sum.small;
     nm_status->refused_bytes = sum.refused;
     nm_status->arena_bytes = arena_bytes();
     nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    nm_status->state = sum.mirrored == 0 ? NM_OFF : sum.refused > 0 ? NM_PARTIAL : NM_MIRRORED;
+    nm_status->state = sum.sharded > 0     ? NM_SHARDED
+                       : sum.mirrored == 0 ? NM_OFF
+                       : sum.refused > 0   ? NM_PARTIAL
+                                           : NM_MIRRORED;
     snprintf(nm_status->reason, sizeof nm_status->reason, "%s", kept);
     nm_status_end();
 }

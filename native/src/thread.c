@@ -27,6 +27,7 @@ void nm_thread_settle(struct nm_status_thread *counts, int copy) {
     add(&sum->redirected, counts->redirected);
     add(&sum->not_redirected, counts->not_redirected);
     add(&sum->row_hits, counts->row_hits);
+    add(&sum->shard_bytes, counts->shard_bytes);
     size_t head = offsetof(struct nm_status_thread, copy);
     memset((char *)counts + head, 0, sizeof *counts - head);
     counts->copy = copy;

@@ -16,6 +16,9 @@ struct nm_thread {
     ptrdiff_t range_delta;
     uint64_t range_hits;
     struct nm_status_thread *counts; /* NULL until the first op */
+    int pin_key, pin_copy;           /* the place in the pool that it was pinned for */
+    unsigned mask_bytes;             /* the application's own affinity, while a graph runs */
+    unsigned long mask[16];
 };
 
 extern __thread struct nm_thread nm_thread;

@@ -22,8 +22,8 @@ VERSION = 1
 MAX_COPIES = 64
 MAX_THREADS = 1024
 
-STATES = ("waiting", "inert", "building", "mirrored", "partial", "off", "freed")
-ROLES = ("unused", "primary", "replica")
+STATES = ("waiting", "inert", "building", "mirrored", "partial", "off", "freed", "sharded")
+ROLES = ("unused", "primary", "replica", "shard")
 
 # A writer holds the seqlock for microseconds; one that died while writing holds it for ever.
 _READ_ATTEMPTS = 200
@@ -58,7 +58,7 @@ class ThreadLayout(ctypes.Structure):
         ("redirected", ctypes.c_uint64),
         ("not_redirected", ctypes.c_uint64),
         ("row_hits", ctypes.c_uint64),
-        ("spare", ctypes.c_uint64),
+        ("shard_bytes", ctypes.c_uint64),
     )
 
 
@@ -81,6 +81,7 @@ class StatusLayout(ctypes.Structure):
         ("mirrored_bytes", ctypes.c_uint64),
         ("small_bytes", ctypes.c_uint64),
         ("refused_bytes", ctypes.c_uint64),
+        ("sharded_bytes", ctypes.c_uint64),
         ("arena_bytes", ctypes.c_uint64),
         ("built_unix_ns", ctypes.c_uint64),
         ("engine", ctypes.c_char * 256),
@@ -129,10 +130,11 @@ class ThreadReads:
     redirected: int
     not_redirected: int
     row_hits: int
+    shard_bytes: int = 0
 
     @property
     def bytes(self) -> int:
-        return self.replica_bytes + self.home_bytes + self.other_bytes
+        return self.replica_bytes + self.home_bytes + self.shard_bytes + self.other_bytes
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class MirrorStatus:
     copies: tuple[Copy, ...]
     threads: tuple[ThreadReads, ...]
     retired: tuple[ThreadReads, ...]
+    sharded_bytes: int = 0
 
     @property
     def coverage(self) -> float:
@@ -181,6 +184,7 @@ class MirrorStatus:
         """GEMM weight bytes read from the reader's own node / all read; None before any read.
 
         A copy counts as far as its sample found its pages in place: an unsampled one not at all.
+        Of sharded rows the shim books only what it found on the reader's node.
         """
         if not self.read_bytes:
             return None
@@ -190,7 +194,7 @@ class MirrorStatus:
         if reads.copy is None or reads.copy >= len(self.copies):
             return 0.0
         from_copies = reads.replica_bytes + reads.home_bytes
-        return from_copies * self.copies[reads.copy].local_share
+        return from_copies * self.copies[reads.copy].local_share + reads.shard_bytes
 
     @property
     def redirected(self) -> int:
@@ -313,6 +317,7 @@ def _status(page: StatusLayout) -> MirrorStatus:
         copies=tuple(_copy(copy) for copy in page.copy[: page.copies]),
         threads=tuple(_reads(entry) for entry in page.thread[: page.threads] if entry.tid),
         retired=tuple(_retired(page)),
+        sharded_bytes=page.sharded_bytes,
     )
 
 
@@ -348,6 +353,7 @@ def _reads(entry: ThreadLayout) -> ThreadReads:
         redirected=entry.redirected,
         not_redirected=entry.not_redirected,
         row_hits=entry.row_hits,
+        shard_bytes=entry.shard_bytes,
     )
 
 

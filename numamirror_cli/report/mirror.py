@@ -48,6 +48,7 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "mirrored_bytes": status.mirrored_bytes,
         "small_bytes": status.small_bytes,
         "refused_bytes": status.refused_bytes,
+        "sharded_bytes": status.sharded_bytes,
         "arena_bytes": status.arena_bytes,
         "coverage": round(status.coverage, 4),
         "locality": None if status.locality is None else round(status.locality, 4),
@@ -64,6 +65,8 @@ def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
     """What to make of a mirror. Nothing is called mirrored that no sample found in place."""
     if status.state in ("mirrored", "partial", "freed"):
         return tuple(_judge_built(status))
+    if status.state == "sharded":
+        return (_judge_shard(status),)
     return (_judge_not_built(status),)
 
 
@@ -86,6 +89,18 @@ def _judge_built(status: MirrorStatus) -> Iterator[Verdict]:
         pretend = counted(status.rehearsal, "pretend node")
         text = f"this is a rehearsal with {pretend}: it shows that the copies are read, no gain"
         yield Verdict(WARN, text)
+
+
+def _judge_shard(status: MirrorStatus) -> Verdict:
+    shards = used_copies(status)
+    local = sum(copy.sampled_local for copy in shards) / sum(copy.sampled_pages for copy in shards)
+    text = (
+        f"sharded: {size(status.sharded_bytes)} at one copy, {percent(local)} of its pages on the "
+        f"node of their reader{_locality_phrase(status)}"
+    )
+    if local >= _IN_PLACE:
+        return Verdict(OK, text)
+    return Verdict(WARN, text, "see the line that `numamirror run` printed when it placed them")
 
 
 def _judge_misplaced(copy: Copy) -> Verdict:
@@ -149,7 +164,10 @@ def _copy_table(status: MirrorStatus) -> RenderableType:
 
 def _read_from(status: MirrorStatus, copy: Copy) -> int:
     """Bytes that threads on a copy's nodes read from it since the start."""
-    return sum(reads.replica_bytes + reads.home_bytes for reads in _readers(status, copy))
+    return sum(
+        reads.replica_bytes + reads.home_bytes + reads.shard_bytes
+        for reads in _readers(status, copy)
+    )
 
 
 def _read_elsewhere(status: MirrorStatus, copy: Copy) -> int:
@@ -163,6 +181,8 @@ def _readers(status: MirrorStatus, copy: Copy) -> list[ThreadReads]:
 
 
 def _facts(status: MirrorStatus) -> Iterator[str]:
+    if status.sharded_bytes:
+        yield f"Sharded: {size(status.sharded_bytes)} of {size(status.gemm_bytes)} that GEMM reads"
     yield (
         f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
         f"{size(status.gemm_bytes)} that GEMM reads)"

@@ -1,0 +1,26 @@
+#include "partition.h"
+
+#include "config.h"
+
+static long weight_of(int copy) {
+    int cpus = nm_config.copy[copy].cpu_count;
+    return nm_config.rehearsal != 0 || cpus == 0 ? 1 : cpus;
+}
+
+int nm_partition_copy(int ith, int nth) {
+    long total = 0, before = 0;
+    for (int copy = 0; copy < nm_config.copies; ++copy) total += weight_of(copy);
+    for (int copy = 0; copy < nm_config.copies; ++copy) {
+        before += weight_of(copy);
+        if ((2L * ith + 1) * total < 2L * nth * before) return copy;
+    }
+    return nm_config.copies - 1;
+}
+
+int nm_partition_owner(size_t offset, size_t slab_bytes, int64_t rows, int threads) {
+    if (rows < 1 || slab_bytes == 0) return nm_partition_copy(0, threads);
+    int64_t share = (rows + threads - 1) / threads;
+    double part = (double)(offset % slab_bytes) / (double)slab_bytes;
+    int64_t row = (int64_t)(part * (double)rows);
+    return nm_partition_copy((int)(row / share), threads);
+}

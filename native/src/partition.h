@@ -1,0 +1,17 @@
+/* Who reads what: threads over copies, and rows over threads. */
+#ifndef NM_PARTITION_H
+#define NM_PARTITION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The copy for thread `ith` of `nth`: consecutive threads stay together, and a copy gets threads
+ * in proportion to the CPUs that read it. */
+int nm_partition_copy(int ith, int nth);
+
+/* The copy whose thread reads the byte at `offset` of a weight of slabs (a matrix, or one for each
+ * expert), when `threads` share the rows of a slab: thread i reads rows [i * n, (i + 1) * n), n =
+ * rows / threads rounded up, as ggml's static partition has it. */
+int nm_partition_owner(size_t offset, size_t slab_bytes, int64_t rows, int threads);
+
+#endif

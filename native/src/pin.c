@@ -1,0 +1,31 @@
+#include "pin.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "partition.h"
+#include "reader.h"
+#include "sys.h"
+
+void nm_pin_thread(struct nm_thread *thread, int ith, int nth) {
+    int key = ith << 16 | nth;
+    if (thread->pin_key != key) {
+        thread->pin_copy = nm_partition_copy(ith, nth);
+        thread->pin_key = key;
+        if (nm_config.rehearsal != 0) nm_reader_pretend(thread->pin_copy);
+    }
+    if (nm_reader_copy() == thread->pin_copy) return;
+    nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, thread->pin_copy);
+}
+
+void nm_pin_keep_mask(struct nm_thread *thread) {
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof thread->mask, thread->mask);
+    thread->mask_bytes = bytes > 0 ? (unsigned)bytes : 0;
+}
+
+void nm_pin_give_back_mask(struct nm_thread *thread) {
+    if (thread->mask_bytes == 0) return;
+    (void)!syscall(SYS_sched_setaffinity, 0, (size_t)thread->mask_bytes, thread->mask);
+    thread->pin_key = 0;
+}
