@@ -32,7 +32,7 @@ static void rehearse(bool copy_home) {
 }
 
 static void build(const char *start, size_t bytes, bool by_expert) {
-    struct nm_candidate one = {(uintptr_t)start, bytes, by_expert};
+    struct nm_candidate one = {(uintptr_t)start, bytes, by_expert, 0, 0};
     nm_build(&one, 1, true, "");
 }
 
@@ -77,8 +77,8 @@ static void weights_below_the_minimum_stay_where_they_are(void) {
     rehearse(false);
     char *model = memory(8 * MIB);
     nm_registry_add_buffer(model, model, 8 * MIB, true);
-    struct nm_candidate list[] = {{(uintptr_t)model, MIB, false},
-                                  {(uintptr_t)model + 6 * MIB, MIB - 1, false}};
+    struct nm_candidate list[] = {{(uintptr_t)model, MIB, false, 0, 0},
+                                  {(uintptr_t)model + 6 * MIB, MIB - 1, false, 0, 0}};
     nm_build(list, 2, true, "");
     CHECK(weight_at(model)->state == NM_WEIGHT_MIRRORED);
     CHECK(weight_at(model + 6 * MIB)->state == NM_WEIGHT_SMALL);
@@ -106,9 +106,9 @@ static void a_budget_takes_dense_weights_before_experts(void) {
     nm_config.budget_bytes = 3 * MIB;
     char *model = memory(8 * MIB);
     nm_registry_add_buffer(model, model, 8 * MIB, true);
-    struct nm_candidate list[] = {{(uintptr_t)model, 2 * MIB, true},
-                                  {(uintptr_t)model + 2 * MIB, 2 * MIB, false},
-                                  {(uintptr_t)model + 4 * MIB, MIB, true}};
+    struct nm_candidate list[] = {{(uintptr_t)model, 2 * MIB, true, 0, 0},
+                                  {(uintptr_t)model + 2 * MIB, 2 * MIB, false, 0, 0},
+                                  {(uintptr_t)model + 4 * MIB, MIB, true, 0, 0}};
     nm_build(list, 3, true, "");
     CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && weight_at(model)->delta[1] == 0);
     CHECK(weight_at(model + 2 * MIB)->state == NM_WEIGHT_MIRRORED);
@@ -125,7 +125,7 @@ static void without_seams_weights_are_booked_and_not_copied(void) {
     rehearse(false);
     char *model = memory(2 * MIB);
     nm_registry_add_buffer(model, model, 2 * MIB, true);
-    struct nm_candidate one = {(uintptr_t)model, 2 * MIB, false};
+    struct nm_candidate one = {(uintptr_t)model, 2 * MIB, false, 0, 0};
     nm_build(&one, 1, false, "no seam");
     CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && nm_registry.arenas == NULL);
     CHECK(nm_status->state == NM_OFF && strcmp(nm_status->reason, "no seam") == 0);
@@ -138,8 +138,8 @@ static void a_write_to_the_primary_reaches_the_replica(void) {
     char *plain = memory(2 * MIB), *packed = memory(2 * MIB);
     nm_registry_add_buffer(plain, plain, 2 * MIB, true);
     nm_registry_add_buffer(packed, packed, 2 * MIB, false);
-    struct nm_candidate list[] = {{(uintptr_t)plain, 2 * MIB, false},
-                                  {(uintptr_t)packed, 2 * MIB, false}};
+    struct nm_candidate list[] = {{(uintptr_t)plain, 2 * MIB, false, 0, 0},
+                                  {(uintptr_t)packed, 2 * MIB, false, 0, 0}};
     nm_build(list, 2, true, "");
     memset(plain + 100, 'x', 50);
     nm_registry_refresh(plain + 100, 50);

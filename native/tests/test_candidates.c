@@ -3,8 +3,10 @@
 #include "check.h"
 
 static void views_of_one_tensor_become_one_weight(void) {
-    struct nm_candidate list[] = {
-        {300, 10, false}, {100, 50, false}, {120, 80, true}, {100, 50, false}};
+    struct nm_candidate list[] = {{300, 10, false, 0, 0},
+                                  {100, 50, false, 0, 0},
+                                  {120, 80, true, 0, 0},
+                                  {100, 50, false, 0, 0}};
     size_t count = nm_candidates_reduce(list, 4, NULL);
     CHECK(count == 2);
     CHECK(list[0].start == 100 && list[0].bytes == 100 && !list[0].by_expert);
@@ -12,7 +14,7 @@ static void views_of_one_tensor_become_one_weight(void) {
 }
 
 static void neighbours_stay_two_weights(void) {
-    struct nm_candidate list[] = {{100, 50, false}, {150, 50, false}};
+    struct nm_candidate list[] = {{100, 50, false, 0, 0}, {150, 50, false, 0, 0}};
     CHECK(nm_candidates_reduce(list, 2, NULL) == 2);
 }
 
@@ -26,14 +28,15 @@ static struct nm_table *known(uintptr_t start, size_t bytes) {
 
 static void what_is_known_is_no_news(void) {
     struct nm_table *table = known(100, 100);
-    struct nm_candidate list[] = {{100, 100, false}, {120, 10, false}, {250, 10, false}};
+    struct nm_candidate list[] = {
+        {100, 100, false, 0, 0}, {120, 10, false, 0, 0}, {250, 10, false, 0, 0}};
     CHECK(nm_candidates_reduce(list, 3, table) == 1 && list[0].start == 250);
     nm_table_free(table);
 }
 
 static void a_larger_view_grows_over_the_known_part(void) {
     struct nm_table *table = known(100, 100);
-    struct nm_candidate list[] = {{150, 100, false}, {245, 20, false}};
+    struct nm_candidate list[] = {{150, 100, false, 0, 0}, {245, 20, false, 0, 0}};
     CHECK(nm_candidates_reduce(list, 2, table) == 1);
     CHECK(list[0].start == 100 && nm_candidate_end(&list[0]) == 265);
     nm_table_free(table);
