@@ -2,15 +2,17 @@
 # make test   every test: C under sanitizers, units, real engines, a multi-node kernel in QEMU
 # make lint   types, style, formats
 # make man    the manual pages, from the commands' help
+# make wheels wheels for x86_64 and aarch64 in dist/, for glibc 2.17 and newer
+# make session  the session in the README, on two emulated nodes
 SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 CORES := $(shell nproc)
-SOURCES := $(shell find numamirror_cli native/src native/include -type f -not -name '*.pyc') \
-           pyproject.toml README.md native/CMakeLists.txt
+SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc') \
+           pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-guest man clean
+.PHONY: demo test lint format test-native test-unit test-engines test-guest man session wheels clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -29,6 +31,10 @@ $(VENV)/.demo: $(PYTHON) $(SOURCES)
 $(VENV)/.all: $(PYTHON) $(SOURCES)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[demo,dev,engines,guest]'
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.release: $(VENV)/.all
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[release]'
+	@touch $@
 
 # ---- tests; pytest's exit 5 (nothing collected) is a failure like any other ----
 
@@ -68,6 +74,14 @@ format: $(VENV)/.all
 
 man: $(VENV)/.all
 	$(PYTHON) tools/make_man.py
+
+session: $(VENV)/.all
+	$(PYTHON) tools/session.py
+
+# ---- what is given away ----
+
+wheels: $(VENV)/.release man
+	$(PYTHON) tools/build_wheels.py
 
 clean:
 	rm -rf build dist $(VENV)

@@ -174,7 +174,7 @@ def protocol_variables() -> Iterator[str]:
     yield "The launcher sets these for the program that it starts; a user need not:"
     yield ".Bl -tag -width Ds"
     for name, value, meaning in rows:
-        yield f".It Ev {name} Ns = Ns Ar {escaped(value)}"
+        yield f".It Ev {name} Ns = Ns Ar {escaped(value.replace('`', ''))}"
         yield from sentences(meaning.replace("`", ""))
     yield ".El"
 
