@@ -64,10 +64,11 @@ def follow_wrapper(process: Process, root: Path = Path("/")) -> Process:
     if not is_wrapper(process):
         return process
     everyone = tuple(all_processes(root))
+    below = tuple(descendants(process, everyone))
+    # "ollama serve" starts "ollama runner": where all are wrappers, one without children works.
     parents = {p.parent for p in everyone}
-    # "ollama serve" starts "ollama runner": a wrapper without children is at work itself.
-    below = [p for p in descendants(process, everyone) if not is_wrapper(p) or p.pid not in parents]
-    return max(below, key=lambda p: read_resident(p.pid, root), default=process)
+    working = [p for p in below if not is_wrapper(p)] or [p for p in below if p.pid not in parents]
+    return max(working, key=lambda p: read_resident(p.pid, root), default=process)
 
 
 def is_wrapper(process: Process) -> bool:
@@ -132,12 +133,13 @@ def _without_ourselves(everyone: Sequence[Process]) -> tuple[Process, ...]:
     return tuple(process for process in everyone if process.pid not in ours)
 
 
-def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> Iterator[Process]:
+def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> list[Process]:
+    """Wrappers mention what they start: the name means the program, if that is there as well."""
+    programs = [process for process in found if not is_wrapper(process)]
+    if programs:
+        return programs
     pids = {process.pid for process in found}
-    for process in found:
-        started = (child.pid for child in descendants(process, everyone))
-        if not (is_wrapper(process) and pids & set(started)):
-            yield process
+    return [p for p in found if not pids & {child.pid for child in descendants(p, everyone)}]
 
 
 def _line(process: Process) -> str:

@@ -77,6 +77,16 @@ def test_a_wrapper_is_followed_to_the_process_with_the_memory(root):
     assert follow_wrapper(read_process(10, root), root).pid == 12
 
 
+def test_helpers_of_the_launcher_do_not_make_a_name_ambiguous(root):
+    command = ("python3", "-m", "numamirror_cli", "run", "--", "engine")
+    add(root, 10, *command, resident_kib=30_000)
+    add(root, 11, *command, parent=10, resident_kib=30_000)
+    add(root, 12, "engine", "-m", "a.gguf", parent=10, resident_kib=900)
+    assert the_process("a.gguf", root).pid == 12
+    assert the_process("engine", root).pid == 12
+    assert follow_wrapper(read_process(10, root), root).pid == 12
+
+
 def test_ollama_is_followed_to_its_runner_which_has_the_same_name(root):
     add(root, 10, "/usr/bin/ollama", "serve", resident_kib=60_000)
     add(root, 11, "/usr/bin/ollama", "runner", "--model", "x", parent=10, resident_kib=4_000_000)
