@@ -16,6 +16,7 @@ COMMANDS = {
     "inspect": "Say where a running process's memory is, and what that costs.",
     "topology": "Show nodes, distances, GPUs, and which node is home and why.",
     "bench": "Measure how fast each node reads each node's memory.",
+    "plan": "Say what each strategy would cost and give a model, before it is started.",
     "cache": "Say where the page cache of a model lies; drop it, or read it in on a node.",
     "check": "Say what a mirror can do with a program, before it is started.",
     "completion": "Print the script that completes commands and options in a shell.",

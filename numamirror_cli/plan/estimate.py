@@ -67,12 +67,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Estimate:
-    """there: available bytes by mirror node. kv_bytes: of the cache with a full context."""
+    """there, cores: available bytes, and reading cores, by mirror node. kv_bytes: of the cache
+    with a full context."""
 
     request: Request
     workload: Workload
     kv_bytes: int
     there: Mapping[int, int]
+    cores: Mapping[int, int]
     rows: tuple[Row, ...]
     choice: Strategy
     advice: tuple[Advice, ...]
@@ -91,6 +93,7 @@ def estimate(request: Request) -> Estimate:
         workload=work,
         kv_bytes=kv_bytes,
         there=there,
+        cores=situation.cores,
         rows=rows,
         choice=choose_strategy(situation),
         advice=tuple(_advice(request, work, rows, there)),
