@@ -74,3 +74,9 @@ NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *s
     pthread_mutex_unlock(&nm_registry.lock);
     return count;
 }
+
+/* For tests and bench/: from the next graph on, mirrored weights are read from their replicas (on)
+ * or, with all else the same, from the primaries (off). Call between graphs. */
+NM_EXPORT void numamirror_test_set_redirect(int on);
+
+NM_EXPORT void numamirror_test_set_redirect(int on) { nm_config.no_redirect = on == 0; }

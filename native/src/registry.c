@@ -14,24 +14,11 @@ _Atomic bool nm_news;
 _Atomic bool nm_stale;
 static _Atomic unsigned graphs_in_flight;
 
-/* Index of the first buffer that ends after the address. */
-static size_t first_buffer_after(uintptr_t address) {
-    size_t low = 0, high = nm_registry.buffer_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct nm_buffer *buffer = &nm_registry.buffers[middle];
-        if (buffer->start + buffer->bytes <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 struct nm_buffer *nm_registry_buffer_at(uintptr_t address) {
-    size_t i = first_buffer_after(address);
-    if (i == nm_registry.buffer_count || nm_registry.buffers[i].start > address) return NULL;
-    return &nm_registry.buffers[i];
+    for (size_t i = 0; i < nm_registry.buffer_count; ++i)
+        if (address - nm_registry.buffers[i].start < nm_registry.buffers[i].bytes)
+            return &nm_registry.buffers[i];
+    return NULL;
 }
 
 static bool room_for_one_more(void) {
@@ -50,18 +37,25 @@ static void no_huge_pages(const void *start, size_t bytes) {
     madvise((void *)first, (uintptr_t)start + bytes - first, MADV_NOHUGEPAGE);
 }
 
-void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host) {
-    uintptr_t address = (uintptr_t)start;
-    if (start == NULL || bytes == 0) return; /* engines probe with empty buffers */
+static bool is_known(const void *id, const void *start, size_t bytes) {
     pthread_mutex_lock(&nm_registry.lock);
-    size_t at = first_buffer_after(address);
-    bool overlaps =
-        at < nm_registry.buffer_count && nm_registry.buffers[at].start < address + bytes;
-    if (!overlaps && room_for_one_more()) {
-        struct nm_buffer *slot = &nm_registry.buffers[at];
-        memmove(slot + 1, slot, (nm_registry.buffer_count - at) * sizeof *slot);
-        *slot = (struct nm_buffer){.id = id, .start = address, .bytes = bytes, .host = host};
-        ++nm_registry.buffer_count;
+    bool known = false;
+    for (size_t i = 0; i < nm_registry.buffer_count && !known; ++i) {
+        const struct nm_buffer *buffer = &nm_registry.buffers[i];
+        known = buffer->id == id && buffer->start == (uintptr_t)start && buffer->bytes == bytes;
+    }
+    pthread_mutex_unlock(&nm_registry.lock);
+    return known;
+}
+
+void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host) {
+    if (start == NULL || bytes == 0) return; /* engines probe with empty buffers */
+    if (is_known(id, start, bytes)) return;
+    nm_registry_drop_buffer(id); /* a handle used again: its first use has ended */
+    pthread_mutex_lock(&nm_registry.lock);
+    if (room_for_one_more()) {
+        nm_registry.buffers[nm_registry.buffer_count++] =
+            (struct nm_buffer){.id = id, .start = (uintptr_t)start, .bytes = bytes, .host = host};
         /* A huge page moves as a whole: rows of two nodes could not part. */
         if (nm_config.shard) no_huge_pages(start, bytes);
         atomic_store_explicit(&nm_news, true, memory_order_release);
@@ -107,25 +101,52 @@ void nm_registry_publish(struct nm_table *table) {
     }
 }
 
+static int by_start(const void *a, const void *b) {
+    uintptr_t left = ((const struct nm_address_range *)a)->start;
+    uintptr_t right = ((const struct nm_address_range *)b)->start;
+    return left < right ? -1 : left > right;
+}
+
+/* Buffers over one mapped file can overlap; the table's ranges are disjoint. */
+static size_t merge_ranges(struct nm_address_range *ranges, size_t count) {
+    qsort(ranges, count, sizeof *ranges, by_start);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (kept > 0 && ranges[i].start <= ranges[kept - 1].end) {
+            if (ranges[i].end > ranges[kept - 1].end) ranges[kept - 1].end = ranges[i].end;
+        } else {
+            ranges[kept++] = ranges[i];
+        }
+    }
+    return kept;
+}
+
 struct nm_table *nm_registry_new_table(size_t count) {
     struct nm_table *table = nm_table_new(count, nm_registry.buffer_count, nm_config.copies);
-    for (size_t i = 0; table != NULL && i < nm_registry.buffer_count; ++i) {
+    if (table == NULL) return NULL;
+    for (size_t i = 0; i < nm_registry.buffer_count; ++i) {
         const struct nm_buffer *buffer = &nm_registry.buffers[i];
         table->ranges[i] = (struct nm_address_range){buffer->start, buffer->start + buffer->bytes};
     }
+    table->range_count = merge_ranges(table->ranges, nm_registry.buffer_count);
     return table;
 }
 
-/* The table in force without the weights in [start, end); NULL when memory is short. */
-static struct nm_table *table_without(const struct nm_table *table, uintptr_t start,
-                                      uintptr_t end) {
-    size_t first = nm_table_first_after(table, start), last = first;
-    while (last < table->count && table->weights[last].start < end) ++last;
-    size_t gone = last - first;
-    struct nm_table *rest = nm_registry_new_table(table->count - gone);
+/* A weight of the buffer that went, unless another buffer holds it too. */
+static bool is_gone(const struct nm_weight *weight, const struct nm_buffer *gone) {
+    return weight->start - gone->start < gone->bytes &&
+           nm_registry_buffer_at(weight->start) == NULL;
+}
+
+/* The table without what is gone; NULL when memory is short. */
+static struct nm_table *table_without(const struct nm_table *table, const struct nm_buffer *gone) {
+    struct nm_table *rest = nm_registry_new_table(table->count);
     if (rest == NULL) return NULL;
-    for (size_t i = 0, k = 0; i < table->count; ++i)
-        if (i < first || i >= last) nm_table_copy_weight(rest, k++, &table->weights[i]);
+    size_t kept = 0;
+    for (size_t i = 0; i < table->count; ++i)
+        if (!is_gone(&table->weights[i], gone))
+            nm_table_copy_weight(rest, kept++, &table->weights[i]);
+    rest->count = kept;
     nm_table_seal(rest);
     return rest;
 }
@@ -133,15 +154,15 @@ static struct nm_table *table_without(const struct nm_table *table, uintptr_t st
 static void drop_weights(const struct nm_buffer *gone) {
     struct nm_table *table = atomic_load(&nm_table);
     if (table == NULL) return;
-    uintptr_t end = gone->start + gone->bytes;
-    struct nm_table *rest = table_without(table, gone->start, end);
+    struct nm_table *rest = table_without(table, gone);
     nm_registry_publish(rest); /* NULL, when memory is short: all read their primaries */
     size_t bytes = 0, mirrored = 0;
-    for (size_t i = nm_table_first_after(table, gone->start);
-         i < table->count && table->weights[i].start < end; ++i) {
-        bytes += table->weights[i].bytes;
-        if (table->weights[i].state == NM_WEIGHT_MIRRORED) mirrored += table->weights[i].bytes;
-        nm_registry_release(&table->weights[i], table->copies);
+    for (size_t i = 0; i < table->count; ++i) {
+        const struct nm_weight *weight = &table->weights[i];
+        if (!is_gone(weight, gone)) continue;
+        bytes += weight->bytes;
+        if (weight->state == NM_WEIGHT_MIRRORED) mirrored += weight->bytes;
+        nm_registry_release(weight, table->copies);
     }
     if (bytes == 0) return;
     nm_event("freed", "\"bytes\":%zu,\"mirrored_bytes\":%zu", bytes, mirrored);

@@ -24,7 +24,7 @@ struct nm_buffer {
 
 struct nm_registry {
     pthread_mutex_t lock;
-    struct nm_buffer *buffers; /* ascending by start */
+    struct nm_buffer *buffers;
     size_t buffer_count, buffer_room;
     struct nm_arena *arenas;
     struct nm_table *_Atomic retired; /* tables that a graph in flight may still read */

@@ -7,15 +7,16 @@
 
 enum { USAGE_WEIGHTS = 1, DEVICE_CPU = 0 }; /* ggml-backend.h */
 
-/* Memory that CPU kernels read: plain, mapped, repacked and AMX buffers all belong to the CPU
- * device; a GPU's base address is not even an address. */
+/* Memory that CPU kernels read: plain, mapped, repacked and AMX buffers belong to the CPU device,
+ * pinned ones to a GPU's but say that they are host memory. The base of what lies on a GPU is not
+ * even an address. */
 static bool on_cpu(const struct nm_module *m, const void *type) {
     const void *(*device_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_get_device];
     int (*type_of)(const void *) = m->real[NM_SYM_ggml_backend_dev_type];
     bool (*is_host)(const void *) = m->real[NM_SYM_ggml_backend_buft_is_host];
+    if (is_host != NULL && is_host(type)) return true;
     const void *device = device_of != NULL ? device_of(type) : NULL;
-    if (device != NULL && type_of != NULL) return type_of(device) == DEVICE_CPU;
-    return is_host != NULL && is_host(type);
+    return device != NULL && type_of != NULL && type_of(device) == DEVICE_CPU;
 }
 
 static void learn(const struct nm_module *m, const void *buffer) {

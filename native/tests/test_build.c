@@ -184,6 +184,36 @@ static void loading_and_freeing_fifty_times_leaves_nothing(void) {
     }
 }
 
+static void overlapping_buffers_of_one_file_are_both_known(void) {
+    rehearse(false);
+    char *file = memory(8 * MIB);
+    nm_registry_add_buffer(file, file, 6 * MIB, true);
+    nm_registry_add_buffer(file + 1, file + 2 * MIB, 6 * MIB, true);
+    build(file + 3 * MIB, 2 * MIB, false);
+    build(file + 6 * MIB, 2 * MIB, false);
+    CHECK(weight_at(file + 6 * MIB)->state == NM_WEIGHT_MIRRORED);
+    CHECK(atomic_load(&nm_table)->range_count == 1);
+    nm_registry_drop_buffer(file);
+    CHECK(weight_at(file + 3 * MIB) != NULL); /* the other buffer holds it too */
+    nm_registry_drop_buffer(file + 1);
+    CHECK(weight_at(file + 3 * MIB) == NULL && nm_registry.arenas == NULL);
+    munmap(file, 8 * MIB);
+}
+
+static void a_handle_used_again_is_a_new_buffer(void) {
+    rehearse(false);
+    char *first = memory(2 * MIB), *second = memory(2 * MIB);
+    nm_registry_add_buffer(&nm_config, first, 2 * MIB, true);
+    build(first, 2 * MIB, false);
+    nm_registry_add_buffer(&nm_config, first, 2 * MIB, true); /* said twice */
+    CHECK(weight_at(first) != NULL && nm_registry.buffer_count == 1);
+    nm_registry_add_buffer(&nm_config, second, 2 * MIB, true);
+    CHECK(weight_at(first) == NULL && nm_registry.buffer_count == 1);
+    nm_registry_drop_buffer(&nm_config);
+    munmap(first, 2 * MIB);
+    munmap(second, 2 * MIB);
+}
+
 static void empty_buffers_of_a_probing_engine_are_ignored(void) {
     nm_registry_add_buffer(&nm_config, NULL, 0, true);
     nm_registry_add_buffer(&nm_config, &nm_config, 0, true);
@@ -202,6 +232,8 @@ int main(void) {
     RUN(a_write_to_the_primary_reaches_the_replica);
     RUN(a_freed_model_leaves_the_figures_until_the_next_graph);
     RUN(loading_and_freeing_fifty_times_leaves_nothing);
+    RUN(overlapping_buffers_of_one_file_are_both_known);
+    RUN(a_handle_used_again_is_a_new_buffer);
     RUN(empty_buffers_of_a_probing_engine_are_ignored);
     return 0;
 }

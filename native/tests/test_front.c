@@ -41,6 +41,16 @@ static void weights_on_a_gpu_are_left_alone(void) {
     stand_in_free(&gpu);
 }
 
+static void pinned_host_memory_of_a_gpu_is_mirrored(void) {
+    struct buffer pinned = new_model(2 * MIB);
+    pinned.device = 1;
+    stand_in_mark_weights(&pinned);
+    struct tensor weight = new_weight(pinned.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    CHECK(read_at(&op) != (char *)pinned.base || read_at(&op) != (char *)pinned.base);
+    stand_in_free(&pinned);
+}
+
 static void a_view_longer_than_what_was_seen_is_not_read_past_the_replica(void) {
     struct tensor part = new_weight((char *)model.base + 12 * MIB, TYPE_F32, MIB);
     struct tensor whole = new_weight((char *)model.base + 12 * MIB, TYPE_F32, 3 * MIB);
@@ -85,6 +95,7 @@ int main(void) {
     RUN(every_kind_of_op_is_given_a_replica);
     RUN(a_tensor_that_is_no_weight_is_left_alone);
     RUN(weights_on_a_gpu_are_left_alone);
+    RUN(pinned_host_memory_of_a_gpu_is_mirrored);
     RUN(a_view_longer_than_what_was_seen_is_not_read_past_the_replica);
     RUN(a_later_write_reaches_the_replica);
     RUN(an_op_that_writes_into_a_weight_ends_its_mirror);

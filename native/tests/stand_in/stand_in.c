@@ -155,7 +155,8 @@ static void expert_rows(const struct params *params, struct tensor *op) {
     if (op->src[0]->type == TYPE_TILED)
         ggml_compute_forward_mul_mat_id_tiled(params, op, 3, 4, 5, 6, 7, 8);
     else
-        ggml_vec_dot_f32(1, &y, 3, (char *)op->src[0]->data + 128, 4, &y, 6, 7);
+        for (int i = 0; i < params->rows; ++i)
+            ggml_vec_dot_f32(1, &y, 3, (char *)op->src[0]->data + 128, 4, &y, 6, 7);
 }
 
 /* ---- computing ---- */
@@ -196,7 +197,7 @@ static void compute_op(const struct params *params, struct tensor *op) {
 #endif
 
 int ggml_graph_compute(struct graph *graph, struct plan *plan) {
-    struct params params = {0, plan->threads};
+    struct params params = {0, plan->threads, plan->rows};
     for (int i = 0; i < graph->nodes; ++i)
         for (int k = 0; k < plan->repeat; ++k) compute_op(&params, graph->node[i]);
     return 0;
@@ -211,8 +212,15 @@ void stand_in_set(struct tensor *tensor, const void *data, size_t offset, size_t
     ggml_backend_tensor_set(tensor, data, offset, size);
 }
 
-int stand_in_compute(struct tensor *op, int threads, int repeat) {
+static int compute(struct tensor *op, struct plan plan) {
     struct graph graph = {1, &op};
-    struct plan plan = {threads, repeat};
     return ggml_graph_compute(&graph, &plan);
+}
+
+int stand_in_compute(struct tensor *op, int threads, int repeat) {
+    return compute(op, (struct plan){threads, repeat, 1});
+}
+
+int stand_in_compute_rows(struct tensor *op, int repeat, int rows) {
+    return compute(op, (struct plan){1, repeat, rows});
 }

@@ -41,10 +41,11 @@ struct graph {
 struct plan {
     int threads;
     int repeat; /* how often each op is computed */
+    int rows;   /* that a MUL_MAT_ID reads one by one */
 };
 
 struct params {
-    int ith, nth;
+    int ith, nth, rows;
 };
 
 /* What the last kernel read, and how it was called. */
@@ -69,6 +70,7 @@ int ggml_graph_compute(struct graph *graph, struct plan *plan);
 void stand_in_mark_weights(struct buffer *buffer);
 void stand_in_free(struct buffer *buffer);
 int stand_in_compute(struct tensor *op, int threads, int repeat);
+int stand_in_compute_rows(struct tensor *op, int repeat, int rows);
 void stand_in_set(struct tensor *tensor, const void *data, size_t offset, size_t size);
 void stand_in_clear(struct buffer *buffer, uint8_t value);
 
