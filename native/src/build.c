@@ -10,6 +10,7 @@
 #include "filter.h"
 #include "heal.h"
 #include "plan.h"
+#include "refusal.h"
 #include "registry.h"
 #include "sample.h"
 #include "status.h"
@@ -83,17 +84,6 @@ static void link_arena(struct nm_arena *arena) {
     nm_registry.arenas = arena;
 }
 
-static void say_policy_refused(const struct nm_arena *arena) {
-    char what[96], why[96];
-    snprintf(what, sizeof what, "node %s: mbind: %s", nm_config.copy[arena->copy].nodes_text,
-             strerror(arena->policy_error));
-    snprintf(why, sizeof why, "%s",
-             arena->policy_error == EPERM    ? "a seccomp profile, as containers have, forbids it"
-             : arena->policy_error == EINVAL ? "the cpuset does not allow memory of that node"
-                                             : "the kernel does not offer it");
-    nm_note("warn", what, why, "the replica is filled by threads on its node instead, and checked");
-}
-
 /* Room enough for what the engine has loaded and not yet used, so that a model whose graph comes
  * in pieces still has one arena per node; without overcommit, just for what is needed now. */
 static bool open_arena(int copy, size_t bytes, size_t count) {
@@ -102,7 +92,9 @@ static bool open_arena(int copy, size_t bytes, size_t count) {
     struct nm_arena *arena = nm_arena_new(copy, roomy > least ? roomy : least);
     if (arena == NULL) arena = nm_arena_new(copy, least);
     if (arena == NULL) return false;
-    if (arena->policy_error != 0) say_policy_refused(arena);
+    if (arena->policy_error != 0)
+        nm_say_refused(NM_MBIND, arena->policy_error,
+                       "replicas are filled by threads on their nodes, without a memory policy");
     link_arena(arena);
     return true;
 }
@@ -197,14 +189,6 @@ static void gather_spilled(const struct nm_fill *fill, struct nm_range *ranges,
     *sample = sample_fill(fill, ranges);
 }
 
-static void say_affinity_refused(const struct nm_fill *fill) {
-    char what[128];
-    snprintf(what, sizeof what, "node %s: sched_setaffinity: %s",
-             nm_config.copy[fill->copy].nodes_text, strerror(fill->affinity_error));
-    nm_note("warn", what, "the replica was filled from other nodes: slower to build",
-            "allow sched_setaffinity in the seccomp profile");
-}
-
 static void check_copies(struct nm_plan *plan, struct nm_range *ranges) {
     for (size_t k = 0; k < plan->fill_count; ++k) {
         const struct nm_fill *fill = &plan->fills[k];
@@ -221,7 +205,9 @@ static void check_copies(struct nm_plan *plan, struct nm_range *ranges) {
         shown->build_ns += fill->ns;
         shown->build_threads = fill->threads;
         nm_status_end();
-        if (fill->affinity_error != 0) say_affinity_refused(fill);
+        if (fill->affinity_error != 0)
+            nm_say_refused(NM_AFFINITY, fill->affinity_error,
+                           "replicas are filled by threads that run anywhere");
         if (sample.error == 0 && !nm_mostly_local(&sample)) drop_copy(plan, fill, &sample);
     }
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "refusal.h"
 #include "sys.h"
 
 enum { PAGE = 4096 };
@@ -39,15 +40,23 @@ static bool is_one_of(int node, const int *nodes, int node_count) {
     return false;
 }
 
-/* move_pages asks for all pages at once; where it is refused, get_mempolicy may not be. */
-static int ask_for_nodes(size_t count, void **pages, int *status) {
-    int error = nm_move_pages(count, pages, NULL, status);
-    if (error == 0) return 0;
+static int ask_one_by_one(size_t count, void **pages, int *status) {
     for (size_t i = 0; i < count; ++i) {
         status[i] = nm_node_of_page(pages[i]);
-        if (status[i] == -EPERM || status[i] == -ENOSYS) return error;
+        if (status[i] == -EPERM || status[i] == -ENOSYS) return -status[i];
     }
     return 0;
+}
+
+/* move_pages asks for all pages at once; where it is refused, get_mempolicy may not be. */
+static int ask_for_nodes(size_t count, void **pages, int *status) {
+    int refused = nm_move_pages(count, pages, NULL, status);
+    if (refused == 0) return 0;
+    int error = ask_one_by_one(count, pages, status);
+    nm_say_refused(NM_MOVE_PAGES, refused,
+                   error == 0 ? "get_mempolicy is asked where pages lie, one by one"
+                              : "where pages lie is not known: get_mempolicy is refused too");
+    return error == 0 ? 0 : refused;
 }
 
 struct nm_sample nm_sample_ranges(const struct nm_range *ranges, size_t count, const int *nodes,

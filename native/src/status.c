@@ -1,18 +1,32 @@
 #include "status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "events.h"
+#include "refusal.h"
 #include "sys.h"
 
 static struct nm_status private_page;
 struct nm_status *nm_status = &private_page;
+
+/* For its owner alone. An unnamed file of /dev/shm goes with its last descriptor, as a memfd. */
+static int open_page(void) {
+    int fd = nm_memfd(NM_STATUS_NAME);
+    if (fd >= 0) {
+        fchmod(fd, S_IRUSR | S_IWUSR);
+        return fd;
+    }
+    nm_say_refused(NM_MEMFD, -fd, "the status page is an unnamed file in /dev/shm");
+    return open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+}
 
 static struct nm_status *map_page(int fd) {
     if (fd < 0 || ftruncate(fd, sizeof(struct nm_status)) != 0) return NULL;
@@ -35,12 +49,10 @@ static void fill_constant_part(struct nm_status *page) {
 }
 
 void nm_status_open(void) {
-    int fd = nm_memfd(NM_STATUS_NAME);
+    int fd = open_page();
     struct nm_status *page = map_page(fd);
     if (page == NULL) {
-        char why[64];
-        snprintf(why, sizeof why, "memfd_create: %s", strerror(fd < 0 ? -fd : errno));
-        nm_note("warn", "no status page: inspect will not see the mirror", why, "");
+        nm_note("warn", "no status page: inspect will not see the mirror", strerror(errno), "");
         page = &private_page;
     }
     fill_constant_part(page);
