@@ -34,9 +34,13 @@ static int filters_now(void) {
 
 void nm_filter_init(void) { filters_at_load = filters_now(); }
 
+bool nm_filter_noticed(void) { return atomic_load_explicit(&added, memory_order_relaxed); }
+
+void nm_filter_notice(void) { atomic_store(&added, true); }
+
 bool nm_filter_added(void) {
-    if (atomic_load_explicit(&added, memory_order_relaxed)) return true;
+    if (nm_filter_noticed()) return true;
     if (filters_at_load < 0 || filters_now() <= filters_at_load) return false;
-    atomic_store(&added, true);
+    nm_filter_notice();
     return true;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "filter.h"
 #include "partition.h"
 #include "reader.h"
 #include "sys.h"
@@ -15,17 +16,18 @@ void nm_pin_thread(struct nm_thread *thread, int ith, int nth) {
         thread->pin_key = key;
         if (nm_config.rehearsal != 0) nm_reader_pretend(thread->pin_copy);
     }
-    if (nm_reader_copy() == thread->pin_copy) return;
+    if (nm_reader_copy() == thread->pin_copy || nm_filter_noticed()) return;
     nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, thread->pin_copy);
 }
 
 void nm_pin_keep_mask(struct nm_thread *thread) {
+    if (nm_filter_noticed()) return;
     long bytes = syscall(SYS_sched_getaffinity, 0, sizeof thread->mask, thread->mask);
     thread->mask_bytes = bytes > 0 ? (unsigned)bytes : 0;
 }
 
 void nm_pin_give_back_mask(struct nm_thread *thread) {
-    if (thread->mask_bytes == 0) return;
+    if (thread->mask_bytes == 0 || nm_filter_noticed()) return;
     (void)!syscall(SYS_sched_setaffinity, 0, (size_t)thread->mask_bytes, thread->mask);
     thread->pin_key = 0;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "filter.h"
 #include "refusal.h"
 #include "sys.h"
 
@@ -65,6 +66,10 @@ struct nm_sample nm_sample_ranges(const struct nm_range *ranges, size_t count, c
     void *pages[NM_SAMPLE_PAGES];
     int status[NM_SAMPLE_PAGES];
     if (count == 0) return sample;
+    if (nm_filter_noticed()) {
+        sample.error = EPERM;
+        return sample;
+    }
     unsigned chosen = choose_pages(ranges, count, pages);
     sample.error = ask_for_nodes(chosen, pages, status);
     if (sample.error != 0) return sample;

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "filter.h"
 #include "heal.h"
 #include "partition.h"
 #include "registry.h"
@@ -102,6 +103,6 @@ static void place_all(struct nm_table *table, int threads) {
 void nm_shard_place(int threads) {
     pthread_mutex_lock(&nm_registry.lock);
     struct nm_table *table = atomic_load(&nm_table);
-    if (table != NULL && threads > 0) place_all(table, threads);
+    if (table != NULL && threads > 0 && !nm_filter_added()) place_all(table, threads);
     pthread_mutex_unlock(&nm_registry.lock);
 }

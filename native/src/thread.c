@@ -7,11 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "status.h"
 
 __thread struct nm_thread nm_thread;
 
-/* For threads beyond the page's room, and for those of a forked child: counted for nobody. */
+/* For threads beyond the page's room, those of a forked child, and those that a filter might kill
+ * for gettid: counted for nobody. */
 static __thread struct nm_status_thread uncounted;
 
 static pthread_key_t at_thread_end;
@@ -51,6 +53,7 @@ static void show_entry_used(uint32_t index) {
 }
 
 static struct nm_status_thread *claim(void) {
+    if (nm_filter_noticed()) return &uncounted;
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
     for (uint32_t i = 0; i < NM_MAX_THREADS; ++i) {
         struct nm_status_thread *entry = &nm_status->thread[i];
