@@ -27,7 +27,7 @@ _NAME_OF_OP_SEAM, _NAME_OF_IQK = "ggml_cpu_extra_compute_forward", "iqk_mul_mat"
 # A sentence of ggml's CPU code that no build leaves out, and what builds print that can mirror by
 # themselves: the value of --numa in their help, or a line of their log.
 _CPU_CODE = (b"numa_balancing is enabled",)
-_OWN_MIRROR = (b"\n- mirror", b"numa mirror", b"NUMA mirror", b"numa_mirror")
+_OWN_MIRROR = (b"\n- mirror", b"numa mirror", b"NUMA mirror")
 
 LINKED = "linked shared libraries"
 VARIANTS = "CPU variants, loaded at run time"
