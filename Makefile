@@ -3,7 +3,8 @@
 # make lint   types, style, formats
 # make man    the manual pages, from the commands' help
 # make wheels wheels for x86_64 and aarch64 in dist/, for glibc 2.17 and newer
-# make session  the session in the README, on two emulated nodes
+# make test-packaging  those wheels, old systems, another processor, a fresh Debian, the recipes
+# make session the session in the README, on two emulated nodes
 SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -12,7 +13,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-guest man session wheels clean
+.PHONY: demo test lint format test-native test-unit test-engines test-guest test-packaging man session wheels clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -56,6 +57,10 @@ test-engines: $(VENV)/.all
 
 test-guest: $(VENV)/.all
 	$(PYTHON) -m pytest tests/guest
+
+# Apart from `make test`: it builds wheels and a Debian, and takes some minutes.
+test-packaging: wheels
+	$(PYTHON) -m pytest tests/packaging
 
 # ---- the look of the code ----
 
