@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ MAX_THREADS = 1024
 
 STATES = ("waiting", "inert", "building", "mirrored", "partial", "off", "freed", "sharded")
 ROLES = ("unused", "primary", "replica", "shard")
+
+# What /proc/PID/fd shows of a file that O_TMPFILE made.
+_UNNAMED = re.compile(r".*/#\d+")
 
 # A writer holds the seqlock for microseconds; one that died while writing holds it for ever.
 _READ_ATTEMPTS = 200
@@ -210,32 +214,50 @@ class MirrorStatus:
 def find_status_page(pid: int, root: Path = Path("/")) -> Path | None:
     """The status page among a process's descriptors, None when it has none.
 
+    It is a memfd of that name or, where memfd_create is refused, an unnamed file of /dev/shm.
     Raises PermissionError and FileNotFoundError as /proc does.
     """
     for link in sorted((root / "proc" / str(pid) / "fd").iterdir()):
         try:
-            target = str(link.readlink())
+            target = str(link.readlink()).removesuffix(" (deleted)")
+            if target == f"/memfd:{NAME}" or _UNNAMED.fullmatch(target) and _has_mark(link):
+                return link
         except OSError:  # closed meanwhile
             continue
-        if target.removesuffix(" (deleted)") == f"/memfd:{NAME}":
-            return link
     return None
+
+
+def _has_mark(page: Path) -> bool:
+    descriptor = os.open(page, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+    finally:
+        os.close(descriptor)
 
 
 def read_mirror_status(pid: int, root: Path = Path("/")) -> MirrorStatus | None:
     """The status page of a process, None when it has none (the shim is not in it).
 
-    Raises NumaMirrorError for a page that cannot be read or believed; PermissionError and
-    FileNotFoundError as /proc does.
+    A page that it only holds for another one, as the launcher does, or a child after fork(2), is
+    not its own. Raises NumaMirrorError for a page that cannot be read or believed; PermissionError
+    and FileNotFoundError as /proc does.
     """
     page = find_status_page(pid, root)
     if page is None:
         return None
     descriptor = os.open(page, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return read_status(descriptor)
+        status = read_status(descriptor)
     finally:
         os.close(descriptor)
+    return status if status.pid in _pids_of(pid, root) else None
+
+
+def _pids_of(pid: int, root: Path) -> frozenset[int]:
+    """What a process is called here, and in the pid namespaces inside (proc(5), NSpid)."""
+    status = (root / "proc" / str(pid) / "status").read_text(errors="replace")
+    names = (line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
+    return frozenset({pid, *(int(name) for name in next(names, []))})
 
 
 def read_status(descriptor: int) -> MirrorStatus:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -108,6 +107,7 @@ int main(int argc, char **argv) {
     page->version = NM_STATUS_VERSION;
     page->bytes = sizeof *page;
     page->state = NM_MIRRORED;
+    page->pid = (uint32_t)getpid();
     page->copies = NM_MAX_COPIES;
     _Atomic uint32_t *seq = (_Atomic uint32_t *)&page->seq;
     puts("ready");
@@ -289,25 +289,42 @@ def test_reading_leaves_the_offset_of_a_shared_descriptor_alone():
     os.close(descriptor)
 
 
-def test_a_page_is_found_among_many_descriptors():
+HOLDER = """
+import os, sys, time
+if sys.argv[1] == "memfd":
+    fd = os.memfd_create("numamirror-status")
+else:
+    fd = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)
+    other = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)
+os.ftruncate(fd, int(sys.argv[2]))
+print("ready", flush=True)
+if sys.argv[3] == "child" and os.fork() == 0:
+    print(os.getpid(), flush=True)
+time.sleep(30)
+"""
+
+
+def held_page(kind: str, holder: str) -> tuple[subprocess.Popen[bytes], int, Path]:
+    """A process with an empty status page, the pid that is asked, and the page's path."""
+    size = str(ctypes.sizeof(StatusLayout))
     child = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import os, sys\n"
-            "fd = os.memfd_create('numamirror-status')\n"
-            "os.write(fd, sys.stdin.buffer.read())\n"
-            "print('ready', flush=True)\nimport time; time.sleep(30)",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", HOLDER, kind, size, holder], stdout=subprocess.PIPE
     )
-    assert child.stdin and child.stdout
-    threading.Thread(
-        target=lambda: (child.stdin.write(bytes(two_copies().layout)), child.stdin.close())
-    ).start()
-    assert child.stdout.readline() == b"ready\n"
+    assert child.stdout and child.stdout.readline() == b"ready\n"
+    asked = int(child.stdout.readline()) if holder == "child" else child.pid
+    fd = next(
+        entry
+        for entry in sorted(Path(f"/proc/{child.pid}/fd").iterdir())
+        if "numamirror-status" in str(entry.readlink()) or "/#" in str(entry.readlink())
+    )
+    return child, asked, fd
+
+
+@pytest.mark.parametrize("kind", ["memfd", "unnamed file"])
+def test_a_page_is_found_among_many_descriptors(kind):
+    child, _, page = held_page(kind, "itself")
     try:
+        page.write_bytes(bytes(two_copies(pid=child.pid).layout))
         status = read_mirror_status(child.pid)
     finally:
         child.kill()
@@ -315,3 +332,15 @@ def test_a_page_is_found_among_many_descriptors():
     assert status is not None
     assert status.state == "mirrored"
     assert [copy.role for copy in status.copies] == ["replica", "primary"]
+
+
+def test_a_page_that_a_forked_child_inherited_is_not_its_own():
+    child, grandchild, page = held_page("memfd", "child")
+    try:
+        page.write_bytes(bytes(two_copies(pid=child.pid).layout))
+        assert read_mirror_status(child.pid) is not None
+        assert read_mirror_status(grandchild) is None
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        child.kill()
+        child.wait()
