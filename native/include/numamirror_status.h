@@ -28,6 +28,7 @@ enum nm_state {
     NM_OFF = 5,      /* an engine computes, but its weights are not mirrored; see `reason` */
     NM_FREED = 6,    /* the engine freed its last weights after that */
     NM_SHARDED = 7,  /* one copy, its rows on the nodes of the threads that read them */
+    NM_OBSERVED = 8, /* nothing is copied or moved; reads are counted by where the pages are */
 };
 
 enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2, NM_SHARD = 3 };
@@ -56,7 +57,7 @@ struct nm_status_thread {
     uint64_t redirected;     /* ops sent to a copy */
     uint64_t not_redirected; /* MUL_MAT and MUL_MAT_ID on weights that were not */
     uint64_t row_hits;       /* vec_dot calls and per-expert calls sent to a copy */
-    uint64_t shard_bytes;    /* from rows placed on its own node */
+    uint64_t shard_bytes;    /* sharded or observed: from pages on its own node */
 };
 
 struct nm_status {
@@ -71,14 +72,18 @@ struct nm_status {
     uint32_t copies;
     uint32_t threads; /* entries of `thread` ever used; at most NM_MAX_THREADS */
     uint32_t gemm_tensors;
-    uint64_t gemm_bytes;     /* distinct weight bytes that CPU GEMM reads */
-    uint64_t mirrored_bytes; /* of those, bytes that every copy serves */
-    uint64_t small_bytes;    /* not mirrored: tensors below the minimum size */
-    uint64_t refused_bytes;  /* not mirrored: no room on a node, or seams that do not fire */
-    uint64_t sharded_bytes;  /* of gemm_bytes, placed with their readers */
-    uint64_t arena_bytes;    /* address space held for replicas, all nodes */
-    uint64_t built_unix_ns;  /* when the last build ended; 0 before */
-    char engine[256];        /* path of the library whose seams fire */
+    uint64_t gemm_bytes;        /* distinct weight bytes that CPU GEMM reads */
+    uint64_t mirrored_bytes;    /* of those, bytes that every copy serves */
+    uint64_t small_bytes;       /* not mirrored: tensors below the minimum size */
+    uint64_t refused_bytes;     /* not mirrored: no room on a node, or seams that do not fire */
+    uint64_t sharded_bytes;     /* of gemm_bytes, placed with their readers */
+    uint64_t observed_bytes;    /* of gemm_bytes, whose pages are looked for from time to time */
+    uint64_t placement_unix_ns; /* observed: when their pages were last seen to have moved */
+    uint64_t decode_graphs;     /* with one token */
+    uint64_t decode_bytes;      /* GEMM weight bytes that those read */
+    uint64_t arena_bytes;       /* address space held for replicas, all nodes */
+    uint64_t built_unix_ns;     /* when the last build ended; 0 before */
+    char engine[256];           /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];
     /* sums of threads that have ended or have gone over to another copy: by copy, then by none */

@@ -244,7 +244,8 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {
-        if (seams_fire && !nm_config.shard && !nm_filter_added()) mirror_new(&plan);
+        bool copying = seams_fire && !nm_config.shard && !nm_config.observe;
+        if (copying && !nm_filter_added()) mirror_new(&plan);
         if (nm_filter_noticed()) snprintf(plan.reason, sizeof plan.reason, "%s", NM_FILTERED);
         nm_registry_publish(plan.table);
         nm_tell(plan.table, plan.reason);

@@ -126,8 +126,9 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
     }
     if ((value = get("NUMAMIRROR_STRATEGY")) != NULL) {
         config->shard = strcmp(value, "shard") == 0;
-        if (!config->shard && strcmp(value, "mirror") != 0)
-            return "NUMAMIRROR_STRATEGY is neither mirror nor shard";
+        config->observe = strcmp(value, "observe") == 0;
+        if (!config->shard && !config->observe && strcmp(value, "mirror") != 0)
+            return "NUMAMIRROR_STRATEGY is none of mirror, shard and observe";
     }
     config->pin = config->shard || flag(get("NUMAMIRROR_PIN"));
     value = get("NUMAMIRROR_HEAL");

@@ -80,6 +80,22 @@ bool nm_is_decode(const struct nm_module *engine, void *graph) {
     return false;
 }
 
+size_t nm_graph_bytes(const struct nm_module *engine, void *graph) {
+    int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
+    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    const struct nm_layout *l = &engine->layout;
+    size_t bytes = 0;
+    for (int i = 0, nodes = node_count(graph); i < nodes; ++i) {
+        const void *op = node_at(graph, i);
+        bool by_expert = nm_op(l, op) == l->mul_mat_id;
+        if (!by_expert && nm_op(l, op) != l->mul_mat) continue;
+        const void *weight = nm_src(l, op, 0);
+        if (weight != NULL && nm_is_weight(nm_data(l, weight)))
+            bytes += nm_op_bytes(l, op, weight, by_expert);
+    }
+    return bytes;
+}
+
 void nm_finding_free(struct nm_finding *finding) {
     free(finding->all);
     *finding = (struct nm_finding){0};

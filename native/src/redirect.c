@@ -7,10 +7,7 @@
 #include "reader.h"
 #include "registry.h"
 
-/* Bytes of the weight that the op reads: all, or the slabs of the experts it names (each at most
- * once; with many tokens the same expert can be named often, so that this is an upper bound). */
-static size_t bytes_read(const struct nm_layout *l, const void *op, const void *weight,
-                         bool by_expert) {
+size_t nm_op_bytes(const struct nm_layout *l, const void *op, const void *weight, bool by_expert) {
     size_t bytes = nm_tensor_span(l, weight);
     const void *ids = by_expert ? nm_src(l, op, 2) : NULL;
     if (ids == NULL) return bytes;
@@ -21,8 +18,10 @@ static size_t bytes_read(const struct nm_layout *l, const void *op, const void *
 static void count(struct nm_status_thread *counts, const struct nm_weight *weight, ptrdiff_t delta,
                   int copy, size_t bytes) {
     if (counts->copy != copy) nm_thread_settle(counts, copy);
-    if (weight->state == NM_WEIGHT_SHARDED) {
-        size_t local = copy == nm_thread.pin_copy ? bytes / 256 * weight->local_256 : 0;
+    if (weight->state == NM_WEIGHT_SHARDED || weight->state == NM_WEIGHT_OBSERVED) {
+        bool owner =
+            copy >= 0 && (weight->state == NM_WEIGHT_OBSERVED || copy == nm_thread.pin_copy);
+        size_t local = owner ? bytes / 256 * weight->local_256[copy] : 0;
         counts->shard_bytes += local;
         counts->other_bytes += bytes - local;
         ++counts->redirected;
@@ -63,7 +62,7 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
     int copy = usable_copy(known);
     ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
     struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();
-    size_t bytes = bytes_read(l, op, weight, by_expert);
+    size_t bytes = nm_op_bytes(l, op, weight, by_expert);
     count(counts, known, delta, copy, bytes / (size_t)(threads > 0 ? threads : 1));
     return (struct nm_choice){known, delta};
 }

@@ -15,6 +15,11 @@ struct nm_shadow {
     _Alignas(16) char weight[NM_TENSOR_MAX];
 };
 
+/* Bytes of the weight that the op reads: all, or the slabs of the experts it names (each at most
+ * once; with many tokens the same expert can be named often, so that this is an upper bound). */
+size_t nm_op_bytes(const struct nm_layout *layout, const void *op, const void *weight,
+                   bool by_expert);
+
 /* What this thread should do with an op on a weight. */
 struct nm_choice {
     const struct nm_weight *known; /* NULL: src0 is no weight that the table knows */

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "discover.h"
 #include "events.h"
+#include "observe.h"
 #include "pin.h"
 #include "redirect.h"
 #include "registry.h"
@@ -122,6 +123,11 @@ static void place_rows(struct nm_module *engine, void *graph) {
     nm_shard_place(threads);
 }
 
+static void observe_reads(struct nm_module *engine, void *graph, bool new_weights) {
+    nm_observe(new_weights);
+    if (nm_is_decode(engine, graph)) nm_observe_token(nm_graph_bytes(engine, graph));
+}
+
 /* Weights are built before the graph that brings them. In an engine whose seams have not been seen
  * to work, the graph is computed first, from the primaries, and shows it. */
 static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void *), void *graph,
@@ -136,6 +142,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     if (any) engine->placed_for = 0;
     nm_finding_free(&finding);
     if (nm_config.shard) place_rows(engine, graph);
+    if (nm_config.observe) observe_reads(engine, graph, any);
     return status;
 }
 

@@ -64,7 +64,8 @@ static void place_weight(struct placing *p, struct nm_weight *weight, int thread
     }
     move_batch(p);
     size_t pages = p->asked - asked;
-    weight->local_256 = pages == 0 ? 0 : (unsigned)((p->local - local) * 256 / pages);
+    uint16_t share = pages == 0 ? 0 : (uint16_t)((p->local - local) * 256 / pages);
+    for (int copy = 0; copy < nm_config.copies; ++copy) weight->local_256[copy] = share;
     weight->state = NM_WEIGHT_SHARDED;
 }
 

@@ -1,7 +1,6 @@
 #include "table.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct nm_table *nm_table_new(size_t count, size_t range_count, int copies) {
     struct nm_table *table = calloc(1, sizeof *table + count * (size_t)copies * sizeof(ptrdiff_t));
@@ -12,11 +11,16 @@ struct nm_table *nm_table_new(size_t count, size_t range_count, int copies) {
     table->starts = calloc(count + 1, sizeof *table->starts);
     table->weights = calloc(count + 1, sizeof *table->weights);
     table->ranges = calloc(range_count + 1, sizeof *table->ranges);
-    if (table->starts == NULL || table->weights == NULL || table->ranges == NULL) {
+    table->local = calloc(count * (size_t)copies + 1, sizeof *table->local);
+    if (table->starts == NULL || table->weights == NULL || table->ranges == NULL ||
+        table->local == NULL) {
         nm_table_free(table);
         return NULL;
     }
-    for (size_t i = 0; i < count; ++i) table->weights[i].delta = &table->deltas[i * (size_t)copies];
+    for (size_t i = 0; i < count; ++i) {
+        table->weights[i].delta = &table->deltas[i * (size_t)copies];
+        table->weights[i].local_256 = &table->local[i * (size_t)copies];
+    }
     return table;
 }
 
@@ -25,6 +29,7 @@ void nm_table_free(struct nm_table *table) {
     free(table->starts);
     free(table->weights);
     free(table->ranges);
+    free(table->local);
     free(table);
 }
 
@@ -32,14 +37,16 @@ void nm_table_copy_weight(struct nm_table *table, size_t index, const struct nm_
     struct nm_weight *to = &table->weights[index];
     to->start = from->start;
     to->bytes = from->bytes;
-    to->state = from->state;
+    to->state = atomic_load(&from->state);
     to->slab_bytes = from->slab_bytes;
     to->rows = from->rows;
-    to->local_256 = from->local_256;
     to->by_expert = from->by_expert;
     to->host = from->host;
     atomic_store(&to->dead, atomic_load(&from->dead));
-    memcpy(to->delta, from->delta, (size_t)table->copies * sizeof *to->delta);
+    for (int copy = 0; copy < table->copies; ++copy) {
+        to->delta[copy] = from->delta[copy];
+        to->local_256[copy] = from->local_256[copy];
+    }
 }
 
 void nm_table_seal(struct nm_table *table) {

@@ -15,18 +15,20 @@ enum nm_weight_state {
     NM_WEIGHT_SMALL,    /* not mirrored: below the minimum size */
     NM_WEIGHT_MIRRORED, /* every copy serves it: a replica, or the primary on its own node */
     NM_WEIGHT_SHARDED,  /* one copy, each row on the node of the thread that reads it */
+    NM_WEIGHT_OBSERVED, /* as the engine has it; where its pages are is known */
 };
 
 /* One weight: a contiguous range of bytes that CPU GEMM reads. */
 struct nm_weight {
     uintptr_t start;
     size_t bytes;
-    enum nm_weight_state state;
-    size_t slab_bytes;  /* a matrix: the whole, or one expert's */
-    int64_t rows;       /* of a slab */
-    unsigned local_256; /* sharded: pages on their reader's node, of 256 */
-    bool by_expert;     /* src0 of MUL_MAT_ID */
-    bool host; /* laid out as the engine's API says: a partial write touches only its part */
+    _Atomic enum nm_weight_state state;
+    size_t slab_bytes; /* a matrix: the whole, or one expert's */
+    int64_t rows;      /* of a slab */
+    /* per copy: of 256 pages that its threads read, those on its node; sharded or observed */
+    _Atomic uint16_t *local_256;
+    bool by_expert; /* src0 of MUL_MAT_ID */
+    bool host;      /* laid out as the engine's API says: a partial write touches only its part */
     _Atomic bool dead; /* an op wrote to it: only the primary is right */
     ptrdiff_t *delta;  /* per copy: replica address - primary address; 0: read the primary */
 };
@@ -44,6 +46,7 @@ struct nm_table {
     size_t range_count; /* buffers known when it was published: a miss inside one is news */
     struct nm_address_range *ranges;
     struct nm_table *next_retired;
+    _Atomic uint16_t *local;
     ptrdiff_t deltas[];
 };
 

@@ -14,7 +14,7 @@
 #include "status.h"
 
 struct totals {
-    size_t gemm, mirrored, sharded, small, refused, tensors;
+    size_t gemm, mirrored, sharded, observed, small, refused, tensors;
 };
 
 static struct totals count_up(const struct nm_table *table) {
@@ -28,6 +28,8 @@ static struct totals count_up(const struct nm_table *table) {
             sum.mirrored += weight->bytes;
         else if (weight->state == NM_WEIGHT_SHARDED)
             sum.sharded += weight->bytes;
+        else if (weight->state == NM_WEIGHT_OBSERVED)
+            sum.observed += weight->bytes;
         else if (weight->state == NM_WEIGHT_SMALL)
             sum.small += weight->bytes;
         else
@@ -98,11 +100,13 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     nm_status->gemm_tensors = (uint32_t)sum.tensors;
     nm_status->mirrored_bytes = sum.mirrored;
     nm_status->sharded_bytes = sum.sharded;
+    nm_status->observed_bytes = sum.observed;
     nm_status->small_bytes = sum.small;
     nm_status->refused_bytes = sum.refused;
     nm_status->arena_bytes = arena_bytes();
     nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    nm_status->state = sum.sharded > 0     ? NM_SHARDED
+    nm_status->state = sum.observed > 0    ? NM_OBSERVED
+                       : sum.sharded > 0   ? NM_SHARDED
                        : sum.mirrored == 0 ? NM_OFF
                        : sum.refused > 0   ? NM_PARTIAL
                                            : NM_MIRRORED;

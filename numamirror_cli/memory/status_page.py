@@ -23,7 +23,17 @@ VERSION = 1
 MAX_COPIES = 64
 MAX_THREADS = 1024
 
-STATES = ("waiting", "inert", "building", "mirrored", "partial", "off", "freed", "sharded")
+STATES = (
+    "waiting",
+    "inert",
+    "building",
+    "mirrored",
+    "partial",
+    "off",
+    "freed",
+    "sharded",
+    "observed",
+)
 ROLES = ("unused", "primary", "replica", "shard")
 
 # What /proc/PID/fd shows of a file that O_TMPFILE made.
@@ -86,6 +96,10 @@ class StatusLayout(ctypes.Structure):
         ("small_bytes", ctypes.c_uint64),
         ("refused_bytes", ctypes.c_uint64),
         ("sharded_bytes", ctypes.c_uint64),
+        ("observed_bytes", ctypes.c_uint64),
+        ("placement_unix_ns", ctypes.c_uint64),
+        ("decode_graphs", ctypes.c_uint64),
+        ("decode_bytes", ctypes.c_uint64),
         ("arena_bytes", ctypes.c_uint64),
         ("built_unix_ns", ctypes.c_uint64),
         ("engine", ctypes.c_char * 256),
@@ -167,6 +181,10 @@ class MirrorStatus:
     threads: tuple[ThreadReads, ...]
     retired: tuple[ThreadReads, ...]
     sharded_bytes: int = 0
+    observed_bytes: int = 0
+    placement_unix_ns: int = 0
+    decode_graphs: int = 0
+    decode_bytes: int = 0
 
     @property
     def coverage(self) -> float:
@@ -220,7 +238,7 @@ def find_status_page(pid: int, root: Path = Path("/")) -> Path | None:
     for link in sorted((root / "proc" / str(pid) / "fd").iterdir()):
         try:
             target = str(link.readlink()).removesuffix(" (deleted)")
-            if target == f"/memfd:{NAME}" or _UNNAMED.fullmatch(target) and _has_mark(link):
+            if target == f"/memfd:{NAME}" or (_UNNAMED.fullmatch(target) and _has_mark(link)):
                 return link
         except OSError:  # closed meanwhile
             continue
@@ -340,6 +358,10 @@ def _status(page: StatusLayout) -> MirrorStatus:
         threads=tuple(_reads(entry) for entry in page.thread[: page.threads] if entry.tid),
         retired=tuple(_retired(page)),
         sharded_bytes=page.sharded_bytes,
+        observed_bytes=page.observed_bytes,
+        placement_unix_ns=page.placement_unix_ns,
+        decode_graphs=page.decode_graphs,
+        decode_bytes=page.decode_bytes,
     )
 
 

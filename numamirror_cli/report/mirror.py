@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -49,6 +49,10 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "small_bytes": status.small_bytes,
         "refused_bytes": status.refused_bytes,
         "sharded_bytes": status.sharded_bytes,
+        "observed_bytes": status.observed_bytes,
+        "placement_unix_ns": status.placement_unix_ns,
+        "decode_graphs": status.decode_graphs,
+        "decode_bytes": status.decode_bytes,
         "arena_bytes": status.arena_bytes,
         "coverage": round(status.coverage, 4),
         "locality": None if status.locality is None else round(status.locality, 4),
@@ -67,6 +71,8 @@ def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
         return tuple(_judge_built(status))
     if status.state == "sharded":
         return (_judge_shard(status),)
+    if status.state == "observed":
+        return (_judge_observed(status),)
     return (_judge_not_built(status),)
 
 
@@ -92,8 +98,7 @@ def _judge_built(status: MirrorStatus) -> Iterator[Verdict]:
 
 
 def _judge_shard(status: MirrorStatus) -> Verdict:
-    shards = used_copies(status)
-    local = sum(copy.sampled_local for copy in shards) / sum(copy.sampled_pages for copy in shards)
+    local = _sampled_share(used_copies(status))
     text = (
         f"sharded: {size(status.sharded_bytes)} at one copy, {percent(local)} of its pages on the "
         f"node of their reader{_locality_phrase(status)}"
@@ -101,6 +106,19 @@ def _judge_shard(status: MirrorStatus) -> Verdict:
     if local >= _IN_PLACE:
         return Verdict(OK, text)
     return Verdict(WARN, text, "see the line that `numamirror run` printed when it placed them")
+
+
+def _judge_observed(status: MirrorStatus) -> Verdict:
+    text = f"observed, nothing copied or moved{_locality_phrase(status)}"
+    if status.locality is None or status.locality >= _IN_PLACE:
+        return Verdict(OK, text)
+    return Verdict(WARN, text, "start it with `numamirror run -- ...` to read locally")
+
+
+def _sampled_share(copies: Sequence[Copy]) -> float:
+    """Share of all sampled pages that are where they belong; 0 when none was sampled."""
+    pages = sum(copy.sampled_pages for copy in copies)
+    return sum(copy.sampled_local for copy in copies) / pages if pages else 0.0
 
 
 def _judge_misplaced(copy: Copy) -> Verdict:

@@ -70,7 +70,17 @@ def test_every_field_lies_where_the_c_compiler_puts_it(tmp_path):
 
 @needs_compiler
 def test_constants_and_names_are_those_of_the_header(tmp_path):
-    names = ["WAITING", "INERT", "BUILDING", "MIRRORED", "PARTIAL", "OFF", "FREED", "SHARDED"]
+    names = [
+        "WAITING",
+        "INERT",
+        "BUILDING",
+        "MIRRORED",
+        "PARTIAL",
+        "OFF",
+        "FREED",
+        "SHARDED",
+        "OBSERVED",
+    ]
     roles = ["UNUSED", "PRIMARY", "REPLICA", "SHARD"]
     numbers = ", ".join(f"NM_{n}" for n in [*names, *roles])
     source = (
@@ -86,8 +96,8 @@ def test_constants_and_names_are_those_of_the_header(tmp_path):
     magic = status_page.MAGIC.rstrip(b"\0").decode()
     limits = (status_page.VERSION, status_page.MAX_COPIES, status_page.MAX_THREADS)
     assert first == f"{status_page.NAME} {magic} " + " ".join(map(str, limits))
-    assert [status_page.STATES[int(i)].upper() for i in second.split()[:8]] == names
-    assert [status_page.ROLES[int(i)].upper() for i in second.split()[8:]] == roles
+    assert [status_page.STATES[int(i)].upper() for i in second.split()[:9]] == names
+    assert [status_page.ROLES[int(i)].upper() for i in second.split()[9:]] == roles
 
 
 WRITER = r"""

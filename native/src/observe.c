@@ -1,0 +1,90 @@
+#include "observe.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "config.h"
+#include "registry.h"
+#include "status.h"
+#include "sys.h"
+#include "tell.h"
+
+enum { PAGE = 4096, PAGES_PER_WEIGHT = 64 };
+
+static const uint64_t INTERVAL_NS = 1000000000u;
+
+static uint64_t clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool is_on(const struct nm_copy *copy, int node) {
+    for (int i = 0; i < copy->node_count; ++i)
+        if (copy->nodes[i] == node) return true;
+    return false;
+}
+
+/* Pages in the middles of equal parts. Not touched: a page that is not there is on no node. */
+static size_t choose(const struct nm_weight *weight, void **pages) {
+    size_t wanted = weight->bytes / PAGE;
+    if (wanted > PAGES_PER_WEIGHT) wanted = PAGES_PER_WEIGHT;
+    if (wanted == 0) wanted = 1;
+    for (size_t i = 0; i < wanted; ++i) {
+        uintptr_t address = weight->start + weight->bytes / wanted * i + weight->bytes / wanted / 2;
+        pages[i] = (void *)(address / PAGE * PAGE);
+    }
+    return wanted;
+}
+
+/* Returns whether the shares changed by more than a sample's noise. */
+static bool look_at(struct nm_weight *weight, int *error) {
+    void *pages[PAGES_PER_WEIGHT];
+    int status[PAGES_PER_WEIGHT];
+    size_t count = choose(weight, pages);
+    *error = nm_move_pages(count, pages, NULL, status);
+    if (*error != 0) return false;
+    bool moved = weight->state != NM_WEIGHT_OBSERVED;
+    weight->state = NM_WEIGHT_OBSERVED;
+    for (int copy = 0; copy < nm_config.copies; ++copy) {
+        size_t local = 0;
+        for (size_t i = 0; i < count; ++i) local += is_on(&nm_config.copy[copy], status[i]);
+        uint16_t share = (uint16_t)(local * 256 / count);
+        int change = (int)share - (int)weight->local_256[copy];
+        moved = moved || abs(change) > 256 / 16;
+        weight->local_256[copy] = share;
+    }
+    return moved;
+}
+
+static void look_at_all(struct nm_table *table) {
+    bool moved = false;
+    int error = 0;
+    for (size_t i = 0; i < table->count && error == 0; ++i)
+        moved = look_at(&table->weights[i], &error) || moved;
+    if (!moved) return;
+    nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
+    nm_tell(table, error == 0 ? "" : "the kernel did not say where the weights' pages are");
+}
+
+void nm_observe(int now) {
+    static uint64_t next; /* under the lock */
+    pthread_mutex_lock(&nm_registry.lock);
+    struct nm_table *table = atomic_load(&nm_table);
+    uint64_t time = clock_ns(CLOCK_MONOTONIC);
+    if (table != NULL && (now || time >= next)) {
+        look_at_all(table);
+        uint64_t cost = clock_ns(CLOCK_MONOTONIC) - time;
+        next = time + (cost * 200 > INTERVAL_NS ? cost * 200 : INTERVAL_NS); /* at most 0.5 % */
+    }
+    pthread_mutex_unlock(&nm_registry.lock);
+}
+
+void nm_observe_token(size_t bytes) {
+    pthread_mutex_lock(&nm_registry.lock);
+    nm_status_begin();
+    ++nm_status->decode_graphs;
+    nm_status->decode_bytes += bytes;
+    nm_status_end();
+    pthread_mutex_unlock(&nm_registry.lock);
+}
