@@ -22,7 +22,7 @@ _ROOT = Path("/")
 
 
 @click.command("bench")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/model.md).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -48,7 +48,7 @@ from numamirror_cli.plan.predict import Measured
     metavar="N",
     help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/model.md).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
 @click.option(
     "--root",
     type=click.Path(exists=True, path_type=Path),

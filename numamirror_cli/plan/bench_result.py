@@ -118,7 +118,7 @@ def bandwidth_of(result: BenchResult) -> Bandwidth:
 
 
 def to_json(result: BenchResult) -> dict[str, Any]:
-    """The document that is stored and that --json prints (docs/model.md)."""
+    """The document that is stored and that --json prints (docs/json.md)."""
     return {"schema": SCHEMA, **asdict(result)}
 
 

@@ -106,8 +106,8 @@ def _by_rules(situation: Situation) -> Strategy:
 def _partial(situation: Situation) -> Strategy:
     return Strategy(
         MIRROR,
-        f"a part that serves {situation.partial_coverage:.0%} of the reads fits on each node, what "
-        "is read most first",
+        f"a part that serves {_percent(situation.partial_coverage)} of the reads fits on each "
+        "node, what is read most first",
         "more free memory: then all of it",
     )
 
@@ -134,11 +134,15 @@ def _explained(best: str, others: list[str], machine: Reader, situation: Situati
     gain = _gain(best, rival, machine, situation)
     because = f"{_times(gain)} the speed of {rival}, by {machine.bandwidth.source}"
     if best == MIRROR and not _is_possible(MIRROR, situation):
-        because += f", with {situation.partial_coverage:.0%} of the reads mirrored"
+        because += f", with {_percent(situation.partial_coverage)} of the reads mirrored"
     if BY_COST.index(best) < BY_COST.index(rival):
-        change = f"a gain of {rival} that is certain to be above {WORTH_IT - 1:.0%}"
+        change = f"a gain of {rival} that is certain to be above {_percent(WORTH_IT - 1)}"
         return Strategy(best, f"{because}, and it takes less memory", change)
     return Strategy(best, because, f"less free memory: then {rival}")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 def _times(gain: Range) -> str:

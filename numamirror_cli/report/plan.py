@@ -16,7 +16,7 @@ from numamirror_cli.plan.kv_cache import context_tokens
 from numamirror_cli.plan.layout import MIRROR
 from numamirror_cli.plan.predict import Range
 from numamirror_cli.plan.ram import Need
-from numamirror_cli.report.plan_advice import notes, title
+from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
@@ -86,9 +86,9 @@ def _strategies(estimate: Estimate) -> Table:
 
 
 def _name(row: Row) -> str:
-    """ "mirror", "mirror per socket", with the share of the reads it serves where that is less."""
+    """ "mirror", "mirror per socket", with the share of the reads it serves where it is not all."""
     name = f"{row.strategy} per socket" if row.copies_on == "socket" else row.strategy
-    return name if row.coverage == 1 else f"{name} ({percent(row.coverage)})"
+    return name if row.coverage >= ALL_BUT_NOTHING else f"{name} ({percent(row.coverage)})"
 
 
 def _need(need: Need) -> str:
@@ -136,7 +136,7 @@ def notice_sentence(notice: Notice) -> str:
 
 
 def plan_json(estimate: Estimate) -> dict[str, Any]:
-    """The document of `plan --json`, version 1 (docs/model.md)."""
+    """The document of `plan --json`, version 1 (docs/json.md)."""
     request, work = estimate.request, estimate.workload
     model, choice = request.model, estimate.choice
     return {

@@ -21,6 +21,9 @@ from numamirror_cli.plan.ram import Ram
 from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 
+# A mirror that serves this share of the reads needs no words about the rest.
+ALL_BUT_NOTHING = 0.99
+
 
 @singledispatch
 def advise(advice: Advice) -> Notice:
@@ -82,7 +85,7 @@ def notes(estimate: Estimate) -> Iterator[Notice]:
     request, model = estimate.request, estimate.request.model
     arguments = request.arguments
     yield from map(advise, estimate.advice)
-    if len(estimate.there) > 1 and estimate.workload.coverage < 1:
+    if len(estimate.there) > 1 and estimate.workload.coverage < ALL_BUT_NOTHING:
         yield Notice(
             f"a mirror serves {percent(estimate.workload.coverage)} of the reads",
             "the rest is in tensors below 1 MiB",

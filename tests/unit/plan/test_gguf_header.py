@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_models import SETTINGS, TENSORS, WHOLE, write_gguf
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.plan.gguf_header import read_model
+from tests.unit.plan.made_models import SETTINGS, TENSORS, WHOLE, write_gguf
 
 
 def test_names_types_dimensions_and_sizes_are_those_of_the_file(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from made_models import SETTINGS, made_model
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.kv_cache import kv_cache_bytes
+from tests.unit.plan.made_models import SETTINGS, made_model
 
 
 def cache(words: str = "", **settings: object) -> int:

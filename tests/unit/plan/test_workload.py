@@ -4,11 +4,11 @@ tests/engines compares them with what real engines report."""
 from __future__ import annotations
 
 import pytest
-from made_models import BYTES, MIB, SETTINGS, TENSORS, WHOLE, made_model
 
 from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.facts import Model
 from numamirror_cli.plan.workload import Workload, weigh
+from tests.unit.plan.made_models import BYTES, MIB, SETTINGS, TENSORS, WHOLE, made_model
 
 UP, Q, EMBD, ROUTER = (
     BYTES["ffn_up"],

@@ -1,0 +1,81 @@
+"""Sums from public reports (field cases N01 to N04), and the words for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from numamirror_cli.plan import advice
+from numamirror_cli.plan.engine_args import parse_engine_args
+from numamirror_cli.plan.ram import ram_of
+from numamirror_cli.report.plan import notice_sentence
+from numamirror_cli.report.plan_advice import advise
+
+GB, GIB = 10**9, 2**30
+
+
+@pytest.fixture
+def case(shared_dir: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The field case whose id begins the test's name."""
+    wanted = request.node.name.split("_")[1].upper()
+    cases = json.loads((shared_dir / "cases" / "cases.json").read_text())["plan"]
+    return next(each for each in cases if each["id"] == wanted)
+
+
+def test_n01_four_copies_do_not_fit_and_two_do(case: dict[str, Any]) -> None:
+    weights = case["weights_gb"] * GB
+    there = {node: size * GB for node, size in enumerate(case["nodes_gb"])}
+    by_node = [[node] for node in there]
+    per_node = ram_of("mirror", weights, weights, by_node, 0, there)
+    per_socket = ram_of("mirror", weights, weights, case["sockets"], 0, there)
+    found = advice.copies_that_do_not_fit(per_node, per_socket, there)
+    assert found is not None
+    assert (per_node.bytes, found.there, per_socket.bytes) == (1500 * GB, 1024 * GB, 750 * GB)
+    assert not per_node.fits
+    assert per_socket.fits
+    said = notice_sentence(advise(found))
+    assert "4 copies need 1.4 TiB, have 954 GiB" in said
+    assert "one per socket needs 698 GiB: fits" in said
+
+
+def test_n02_pinned_memory_is_not_split_over_nodes(case: dict[str, Any]) -> None:
+    pinned = int(case["pinned_gib"] * GIB)
+    nodes = {node: size * GB for node, size in enumerate(case["nodes_gb"])}
+    assert pinned < sum(nodes.values())
+    found = advice.pinned_too_large(pinned, nodes, parse_engine_args(["-ngl", "9", "--no-mmap"]))
+    assert found is not None
+    said = notice_sentence(advise(found))
+    assert "larger than any node" in said
+    assert "pinned memory is not split over nodes" in said
+    assert "GGML_CUDA_NO_PINNED=1" in said
+    assert advice.pinned_too_large(pinned, nodes, parse_engine_args(["-ngl", "9"])) is None
+    assert advice.pinned_too_large(pinned, nodes, parse_engine_args(["--no-mmap"])) is None
+
+
+def test_n03_the_limit_on_locked_memory(case: dict[str, Any]) -> None:
+    need, copies, limit = case["need_bytes"], case["copies"], case["memlock_bytes"]
+    locked = parse_engine_args(["--mlock"])
+    found = advice.lock_limit(need, copies, limit, locked)
+    assert found is not None
+    said = notice_sentence(advise(found))
+    assert "need 957 MiB of locked memory for 2 copies, limit 64 KiB" in said
+    assert "LimitMEMLOCK" in said
+    assert "ulimit -l" in said
+    assert advice.lock_limit(need, copies, None, locked) is None
+    assert advice.lock_limit(need, copies, need * copies, locked) is None
+    assert advice.lock_limit(need, copies, limit, parse_engine_args([])) is None
+
+
+def test_n04_what_fits_one_node_should_be_compared(case: dict[str, Any]) -> None:
+    there = {node: free * GIB for node, free in enumerate(case["node_free_gib"])}
+    bind = ram_of("bind", case["weights_gib"] * GIB, 0, [[0], [1]], 0, there)
+    found = advice.fits_one_node(bind, len(there))
+    assert found is not None
+    said = notice_sentence(advise(found))
+    assert "60 GiB fits on node 0" in said
+    assert "compare with --strategy bind before paying for" in said
+    too_large = ram_of("bind", 300 * GIB, 0, [[0], [1]], 0, there)
+    assert advice.fits_one_node(too_large, len(there)) is None
