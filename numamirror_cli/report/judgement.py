@@ -15,6 +15,9 @@ from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
+# States of the shim in which the weights are where the engine put them.
+_LEFT_TO_THE_KERNEL = ("inert", "off", "observed")
+
 
 def judge(inspection: Inspection) -> tuple[Verdict, ...]:
     """All verdicts on a process, the weightiest subject first."""
@@ -61,7 +64,7 @@ def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
         yield Verdict(WARN, f"{inspection.mirror_problem}: whether it is mirrored is not known")
     if status is not None:
         yield from judge_mirror(status)
-        if status.state in ("mirrored", "partial", "building", "waiting"):
+        if status.state not in _LEFT_TO_THE_KERNEL:
             return
     weights = inspection.weights
     if len(inspection.nodes) < 2:

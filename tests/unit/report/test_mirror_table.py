@@ -138,6 +138,13 @@ def test_states_before_and_without_a_mirror_are_told_apart():
     assert said(replace(bare, state="inert", reason="unknown version 9")).startswith("bad: NOT")
 
 
+def test_shards_whose_pages_were_never_sampled_are_not_called_local():
+    status = with_copy(0, role="shard", sampled_pages=0, sampled_local=0)
+    verdict = said(replace(status, copies=status.copies[:1], state="sharded"))
+    assert verdict.startswith("warn: sharded")
+    assert "0 % of its pages" in verdict
+
+
 def test_a_mirror_whose_model_was_freed_is_judged_by_the_figures_from_before():
     assert said(replace(MIRRORED, state="freed")) == said(MIRRORED)
 
