@@ -1,7 +1,6 @@
 """Reader of the shim's status page: what the mirror did, in the shim's own count.
 
-The layout is native/include/numamirror_status.h. The page is written by another process, so that
-nothing in it is trusted before it was checked.
+The page is written by another process, so that nothing in it is trusted before it was checked.
 """
 
 from __future__ import annotations
@@ -16,25 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
-
-NAME = "numamirror-status"
-MAGIC = b"NUMAMIR\0"
-VERSION = 1
-MAX_COPIES = 64
-MAX_THREADS = 1024
-
-STATES = (
-    "waiting",
-    "inert",
-    "building",
-    "mirrored",
-    "partial",
-    "off",
-    "freed",
-    "sharded",
-    "observed",
+from numamirror_cli.memory.status_layout import (
+    MAGIC,
+    MAX_COPIES,
+    MAX_THREADS,
+    NAME,
+    ROLES,
+    STATES,
+    VERSION,
+    CopyLayout,
+    StatusLayout,
+    ThreadLayout,
 )
-ROLES = ("unused", "primary", "replica", "shard")
 
 # What /proc/PID/fd shows of a file that O_TMPFILE made.
 _UNNAMED = re.compile(r".*/#\d+")
@@ -42,72 +34,6 @@ _UNNAMED = re.compile(r".*/#\d+")
 # A writer holds the seqlock for microseconds; one that died while writing holds it for ever.
 _READ_ATTEMPTS = 200
 _RETRY_SECONDS = 0.001
-
-
-class CopyLayout(ctypes.Structure):
-    """struct nm_status_copy."""
-
-    _fields_ = (
-        ("node", ctypes.c_int32),
-        ("role", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint64),
-        ("build_ns", ctypes.c_uint64),
-        ("sampled_pages", ctypes.c_uint32),
-        ("sampled_local", ctypes.c_uint32),
-        ("sample_errno", ctypes.c_int32),
-        ("build_threads", ctypes.c_uint32),
-        ("nodes", ctypes.c_char * 24),
-    )
-
-
-class ThreadLayout(ctypes.Structure):
-    """struct nm_status_thread."""
-
-    _fields_ = (
-        ("tid", ctypes.c_uint32),
-        ("copy", ctypes.c_int32),
-        ("replica_bytes", ctypes.c_uint64),
-        ("home_bytes", ctypes.c_uint64),
-        ("other_bytes", ctypes.c_uint64),
-        ("redirected", ctypes.c_uint64),
-        ("not_redirected", ctypes.c_uint64),
-        ("row_hits", ctypes.c_uint64),
-        ("shard_bytes", ctypes.c_uint64),
-    )
-
-
-class StatusLayout(ctypes.Structure):
-    """struct nm_status."""
-
-    _fields_ = (
-        ("magic", ctypes.c_char * 8),
-        ("version", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint32),
-        ("seq", ctypes.c_uint32),
-        ("pid", ctypes.c_uint32),
-        ("state", ctypes.c_uint32),
-        ("rehearsal", ctypes.c_uint32),
-        ("home", ctypes.c_int32),
-        ("copies", ctypes.c_uint32),
-        ("threads", ctypes.c_uint32),
-        ("gemm_tensors", ctypes.c_uint32),
-        ("gemm_bytes", ctypes.c_uint64),
-        ("mirrored_bytes", ctypes.c_uint64),
-        ("small_bytes", ctypes.c_uint64),
-        ("refused_bytes", ctypes.c_uint64),
-        ("sharded_bytes", ctypes.c_uint64),
-        ("observed_bytes", ctypes.c_uint64),
-        ("placement_unix_ns", ctypes.c_uint64),
-        ("decode_graphs", ctypes.c_uint64),
-        ("decode_bytes", ctypes.c_uint64),
-        ("arena_bytes", ctypes.c_uint64),
-        ("built_unix_ns", ctypes.c_uint64),
-        ("engine", ctypes.c_char * 256),
-        ("reason", ctypes.c_char * 256),
-        ("copy", CopyLayout * MAX_COPIES),
-        ("retired", ThreadLayout * (MAX_COPIES + 1)),
-        ("thread", ThreadLayout * MAX_THREADS),
-    )
 
 
 @dataclass(frozen=True)

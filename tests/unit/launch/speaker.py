@@ -8,7 +8,7 @@ import os
 import socket
 from typing import Any
 
-from numamirror_cli.memory.status_page import MAGIC, NAME, STATES, VERSION, StatusLayout
+from numamirror_cli.memory.status_layout import MAGIC, NAME, STATES, VERSION, StatusLayout
 
 MIB = 1 << 20
 

@@ -15,14 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory import status_page
-from numamirror_cli.memory.status_page import (
-    CopyLayout,
-    StatusLayout,
-    ThreadLayout,
-    read_mirror_status,
-    read_status,
-)
+from numamirror_cli.memory import status_layout, status_page
+from numamirror_cli.memory.status_layout import CopyLayout, StatusLayout, ThreadLayout
+from numamirror_cli.memory.status_page import read_mirror_status, read_status
 
 HEADER = Path(__file__).parents[3] / "native/include"
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -93,11 +88,11 @@ def test_constants_and_names_are_those_of_the_header(tmp_path):
     first, second = subprocess.check_output(
         [compile_and_run(tmp_path, source)], text=True
     ).splitlines()
-    magic = status_page.MAGIC.rstrip(b"\0").decode()
-    limits = (status_page.VERSION, status_page.MAX_COPIES, status_page.MAX_THREADS)
-    assert first == f"{status_page.NAME} {magic} " + " ".join(map(str, limits))
-    assert [status_page.STATES[int(i)].upper() for i in second.split()[:9]] == names
-    assert [status_page.ROLES[int(i)].upper() for i in second.split()[9:]] == roles
+    magic = status_layout.MAGIC.rstrip(b"\0").decode()
+    limits = (status_layout.VERSION, status_layout.MAX_COPIES, status_layout.MAX_THREADS)
+    assert first == f"{status_layout.NAME} {magic} " + " ".join(map(str, limits))
+    assert [status_layout.STATES[int(i)].upper() for i in second.split()[:9]] == names
+    assert [status_layout.ROLES[int(i)].upper() for i in second.split()[9:]] == roles
 
 
 WRITER = r"""
@@ -180,7 +175,7 @@ class Page:
 
     def __init__(self, **fields: object) -> None:
         self.layout = StatusLayout(
-            magic=status_page.MAGIC, version=1, bytes=ctypes.sizeof(StatusLayout), home=1
+            magic=status_layout.MAGIC, version=1, bytes=ctypes.sizeof(StatusLayout), home=1
         )
         for name, value in fields.items():
             setattr(self.layout, name, value)
@@ -211,7 +206,7 @@ def test_locality_counts_replicas_and_the_primary_but_not_other_reads():
     page = two_copies(threads=2)
     page.layout.thread[0] = ThreadLayout(11, 0, 600, 0, 0, 6, 0, 0, 0)
     page.layout.thread[1] = ThreadLayout(12, 1, 0, 300, 0, 3, 0, 0, 0)
-    page.layout.retired[status_page.MAX_COPIES] = ThreadLayout(0, -1, 0, 0, 100, 0, 1, 0, 0)
+    page.layout.retired[status_layout.MAX_COPIES] = ThreadLayout(0, -1, 0, 0, 100, 0, 1, 0, 0)
     status = page.read()
     assert status.locality == pytest.approx(0.9)
     assert (status.redirected, status.not_redirected) == (9, 1)

@@ -1,0 +1,93 @@
+"""How the shim's status page is laid out: native/include/numamirror_status.h, in ctypes.
+
+A test compiles the header and compares every offset and size with what stands here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+NAME = "numamirror-status"
+MAGIC = b"NUMAMIR\0"
+VERSION = 1
+MAX_COPIES = 64
+MAX_THREADS = 1024
+
+STATES = (
+    "waiting",
+    "inert",
+    "building",
+    "mirrored",
+    "partial",
+    "off",
+    "freed",
+    "sharded",
+    "observed",
+)
+ROLES = ("unused", "primary", "replica", "shard")
+
+
+class CopyLayout(ctypes.Structure):
+    """struct nm_status_copy."""
+
+    _fields_ = (
+        ("node", ctypes.c_int32),
+        ("role", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint64),
+        ("build_ns", ctypes.c_uint64),
+        ("sampled_pages", ctypes.c_uint32),
+        ("sampled_local", ctypes.c_uint32),
+        ("sample_errno", ctypes.c_int32),
+        ("build_threads", ctypes.c_uint32),
+        ("nodes", ctypes.c_char * 24),
+    )
+
+
+class ThreadLayout(ctypes.Structure):
+    """struct nm_status_thread."""
+
+    _fields_ = (
+        ("tid", ctypes.c_uint32),
+        ("copy", ctypes.c_int32),
+        ("replica_bytes", ctypes.c_uint64),
+        ("home_bytes", ctypes.c_uint64),
+        ("other_bytes", ctypes.c_uint64),
+        ("redirected", ctypes.c_uint64),
+        ("not_redirected", ctypes.c_uint64),
+        ("row_hits", ctypes.c_uint64),
+        ("shard_bytes", ctypes.c_uint64),
+    )
+
+
+class StatusLayout(ctypes.Structure):
+    """struct nm_status."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8),
+        ("version", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("seq", ctypes.c_uint32),
+        ("pid", ctypes.c_uint32),
+        ("state", ctypes.c_uint32),
+        ("rehearsal", ctypes.c_uint32),
+        ("home", ctypes.c_int32),
+        ("copies", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32),
+        ("gemm_tensors", ctypes.c_uint32),
+        ("gemm_bytes", ctypes.c_uint64),
+        ("mirrored_bytes", ctypes.c_uint64),
+        ("small_bytes", ctypes.c_uint64),
+        ("refused_bytes", ctypes.c_uint64),
+        ("sharded_bytes", ctypes.c_uint64),
+        ("observed_bytes", ctypes.c_uint64),
+        ("placement_unix_ns", ctypes.c_uint64),
+        ("decode_graphs", ctypes.c_uint64),
+        ("decode_bytes", ctypes.c_uint64),
+        ("arena_bytes", ctypes.c_uint64),
+        ("built_unix_ns", ctypes.c_uint64),
+        ("engine", ctypes.c_char * 256),
+        ("reason", ctypes.c_char * 256),
+        ("copy", CopyLayout * MAX_COPIES),
+        ("retired", ThreadLayout * (MAX_COPIES + 1)),
+        ("thread", ThreadLayout * MAX_THREADS),
+    )
