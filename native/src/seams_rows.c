@@ -6,40 +6,67 @@
 #include "redirect.h"
 #include "seam.h"
 
-typedef void vec_dot(int n, float *s, size_t bs, const void *row, size_t bx, const void *y,
-                     size_t by, int rows);
+/* What follows the six arguments in registers. On x86-64 the last two lie on the stack, where gcc
+ * would load them, save the registers that it needs for that, and store them again, although they
+ * are where they must be. A struct that is too large for registers stays where it is. */
+#if defined(__x86_64__)
+struct on_stack {
+    size_t by;
+    int rows;
+    char beyond[8]; /* the caller's own, never looked at */
+};
+#define MORE struct on_stack more
+#define SAME_MORE more
+#else
+#define MORE size_t by, int rows
+#define SAME_MORE by, rows
+#endif
 
-static inline const void *moved_row(struct nm_thread *thread, const struct nm_module *engine,
-                                    const void *row) {
-    if ((uintptr_t)row - thread->range_start < thread->range_bytes) {
-        ++thread->range_hits;
-        if (__builtin_expect(nm_config.check_owners, 0)) nm_check_owner(thread, row);
-        return (const char *)row + thread->range_delta;
-    }
-    return engine->has_op_seam ? row : nm_moved_row(engine, row);
+typedef void vec_dot(int n, float *s, size_t bs, const void *row, size_t bx, const void *y, MORE);
+
+static inline bool in_range(const struct nm_thread *thread, const void *row) {
+    return (uintptr_t)row - thread->range_start < thread->range_bytes;
 }
 
-/* Same arguments out as in, so that the compiler ends each with a jump, and the usual way needs no
- * stack: the search for another engine stands apart. */
-#define X(type, need)                                                                             \
-    static __attribute__((noinline, cold)) void find_##type(int n, float *s, size_t bs,           \
-                                                            const void *row, size_t bx,           \
-                                                            const void *y, size_t by, int rows) { \
-        struct nm_module *engine = nm_module_at(NM_CALLER());                                     \
-        vec_dot *real = (vec_dot *)engine->real[NM_SYM_vec_dot_##type];                           \
-        real(n, s, bs, moved_row(&nm_thread, engine, row), bx, y, by, rows);                      \
-    }                                                                                             \
-    NM_EXPORT vec_dot ggml_vec_dot_##type;                                                        \
-    void ggml_vec_dot_##type(int n, float *s, size_t bs, const void *row, size_t bx,              \
-                             const void *y, size_t by, int rows) {                                \
-        struct nm_thread *thread = &nm_thread;                                                    \
-        struct nm_module *engine = thread->engine;                                                \
-        if (__builtin_expect(engine == NULL || !nm_module_contains(engine, NM_CALLER()), 0)) {    \
-            find_##type(n, s, bs, row, bx, y, by, rows);                                          \
-            return;                                                                               \
-        }                                                                                         \
-        vec_dot *real = (vec_dot *)engine->real[NM_SYM_vec_dot_##type];                           \
-        real(n, s, bs, moved_row(thread, engine, row), bx, y, by, rows);                          \
+/* Rows of the op that runs, and of no weight at all: the ways that need no search. */
+static inline bool is_usual(const struct nm_module *engine, const void *caller) {
+    return engine != NULL && nm_module_contains(engine, caller) && engine->has_op_seam &&
+           !nm_config.check_owners;
+}
+
+static const void *moved_row(struct nm_thread *thread, const struct nm_module *engine,
+                             const void *row) {
+    if (!in_range(thread, row)) return engine->has_op_seam ? row : nm_moved_row(engine, row);
+    ++thread->range_hits;
+    if (nm_config.check_owners) nm_check_owner(thread, row);
+    return (const char *)row + thread->range_delta;
+}
+
+/* Same arguments out as in, so that the compiler ends each with a jump; a call on the usual way
+ * would have it save registers for all ways: what needs one stands apart, and finds its caller
+ * in the thread. */
+#define X(type, need)                                                                  \
+    static __attribute__((noinline, cold)) void unusual_##type(                        \
+        int n, float *s, size_t bs, const void *row, size_t bx, const void *y, MORE) { \
+        struct nm_module *engine = nm_caller_module(nm_thread.caller);                 \
+        vec_dot *real = (vec_dot *)engine->real[NM_SYM_vec_dot_##type];                \
+        real(n, s, bs, moved_row(&nm_thread, engine, row), bx, y, SAME_MORE);          \
+    }                                                                                  \
+    NM_EXPORT vec_dot ggml_vec_dot_##type;                                             \
+    void ggml_vec_dot_##type(int n, float *s, size_t bs, const void *row, size_t bx,   \
+                             const void *y, MORE) {                                    \
+        struct nm_thread *thread = &nm_thread;                                         \
+        if (__builtin_expect(!is_usual(thread->engine, NM_CALLER()), 0)) {             \
+            thread->caller = NM_CALLER();                                              \
+            unusual_##type(n, s, bs, row, bx, y, SAME_MORE);                           \
+            return;                                                                    \
+        }                                                                              \
+        vec_dot *real = (vec_dot *)thread->engine->real[NM_SYM_vec_dot_##type];        \
+        if (in_range(thread, row)) {                                                   \
+            ++thread->range_hits;                                                      \
+            row = (const char *)row + thread->range_delta;                             \
+        }                                                                              \
+        real(n, s, bs, row, bx, y, SAME_MORE);                                         \
     }
 NM_VEC_DOTS(X)
 #undef X

@@ -15,6 +15,7 @@ struct nm_thread {
     uintptr_t range_bytes;
     ptrdiff_t range_delta;
     uint64_t range_hits;
+    const void *caller;              /* of a row seam on its unusual way */
     struct nm_status_thread *counts; /* NULL until the first op */
     int pin_key, pin_copy;           /* the place in the pool that it was pinned for */
     unsigned mask_bytes;             /* the application's own affinity, while a graph runs */
