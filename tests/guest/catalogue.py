@@ -48,9 +48,7 @@ UNEQUAL_SOCKETS = Guest(
 ONE_NODE = Guest("one node", (Node(cpus=2, memory_mib=1536),))
 
 # Two sockets whose kernel was told to ignore that.
-NUMA_OFF = Guest(
-    "numa=off", (Node(), Node()), NEAR_FAR, sockets=(1, 1), kernel_options="numa=off"
-)
+NUMA_OFF = Guest("numa=off", (Node(), Node()), NEAR_FAR, sockets=(1, 1), kernel_options="numa=off")
 
 CATALOGUE = (
     TWO_NODES, FOUR_NODES, MEMORY_ONLY_NODE, CPU_NODE_WITHOUT_MEMORY, UNEQUAL_SOCKETS, ONE_NODE,

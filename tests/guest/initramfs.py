@@ -1,4 +1,4 @@
-"""The guest's initramfs: init.c compiled, and the kernel modules that reach this machine's files."""
+"""The guest's initramfs: init.c compiled, and the modules that reach this machine's files."""
 
 from __future__ import annotations
 

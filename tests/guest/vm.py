@@ -75,9 +75,12 @@ class Result:
     timed_out: bool
 
     def json(self) -> Any:
-        """The document on stdout. Raises AssertionError showing the step where there is none."""
+        """The document on stdout, its first line if there are more than one.
+
+        Raises AssertionError showing the step where there is none.
+        """
         try:
-            return json.loads(self.stdout)
+            return json.JSONDecoder().raw_decode(self.stdout)[0]
         except ValueError:
             raise AssertionError(f"no JSON from {self}") from None
 
@@ -121,17 +124,19 @@ def run_to_end(command: list[str], limit: float) -> str:
     return done.stderr.strip()
 
 
-def collect(
-    guest: Guest, steps: Sequence[Step], work: Path, complaint: str
-) -> dict[str, Result]:
+def collect(guest: Guest, steps: Sequence[Step], work: Path, complaint: str) -> dict[str, Result]:
     results = {}
     for number, step in enumerate(steps):
         path = work / "exchange" / f"result-{number}.json"
         if not path.exists():
-            console = (work / "console.log").read_text(errors="replace")[-2000:]
-            raise GuestFailure(f"{guest.name}: no result of {step.name}; {complaint}\n{console}")
+            end = last_words(work / "console.log")
+            raise GuestFailure(f"{guest.name}: no result of {step.name}; {complaint}\n{end}")
         results[step.name] = Result(**json.loads(path.read_text()))
     return results
+
+
+def last_words(console: Path) -> str:
+    return console.read_text(errors="replace")[-3000:] if console.exists() else "(no console)"
 
 
 def write_orders(exchange: Path, steps: Sequence[Step]) -> None:
@@ -143,8 +148,13 @@ def write_orders(exchange: Path, steps: Sequence[Step]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The root is read-only in the guest: what is written goes to memory under /run."""
-    return {
+    """The root is read-only in the guest: what is written goes to memory under /run.
+
+    Which shim is under test is the caller's choice, in the guest too.
+    """
+    shim = os.environ.get("NUMAMIRROR_SHIM")
+    chosen = {"NUMAMIRROR_SHIM": str(Path(shim).resolve())} if shim else {}
+    return chosen | {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(REPOSITORY),
         "PYTHONDONTWRITEBYTECODE": "1",

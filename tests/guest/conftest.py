@@ -1,0 +1,43 @@
+"""Boots guests for the tests of a module; what this machine lacks for that is a skip, named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from .missing import Missing
+from .vm import Guest, Result, Step, boot
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
+
+Boot = Callable[[Guest, Sequence[Step]], dict[str, Result]]
+Model = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def boot_guest(tmp_path_factory: pytest.TempPathFactory) -> Boot:
+    """boot_guest(guest, steps): one boot, the results of its steps by name."""
+
+    def boot_or_skip(guest: Guest, steps: Sequence[Step]) -> dict[str, Result]:
+        try:
+            return boot(guest, steps, tmp_path_factory.mktemp("guest"), limit=900)
+        except Missing as reason:
+            pytest.skip(str(reason))
+
+    return boot_or_skip
+
+
+@pytest.fixture(scope="session")
+def model() -> Model:
+    """model("tiny-moe-Q8_0"): a generated model, small enough for an emulated engine."""
+    pytest.importorskip("xllamacpp", reason="pip install the extra `engines`")
+    moe = pytest.importorskip("moe", reason="pip install the extra `engines`")
+
+    def generated(name: str) -> Path:
+        path: Path = moe.model(*name.split("-"))
+        return path
+
+    return generated
