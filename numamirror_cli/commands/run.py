@@ -12,12 +12,14 @@ import click
 
 from numamirror_cli.commands.options import read_budget, read_node_list, read_size
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.launch.environment import child_environment, planned_environment
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.record import write_whole
 from numamirror_cli.launch.session import Outcome, Session
+from numamirror_cli.launch.strategies import AUTO, STRATEGIES
 from numamirror_cli.report.live import LiveReport
 from numamirror_cli.report.run import (
     dry_run_lines,
@@ -47,6 +49,13 @@ no such program.
     context_settings={"allow_interspersed_args": False},
     epilog=_EPILOG,
     no_args_is_help=True,
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default=AUTO,
+    show_default=True,
+    help="What to do with the weights; auto chooses, says why and what would change it.",
 )
 @click.option(
     "--home",
@@ -129,6 +138,7 @@ no such program.
 )
 def command(
     words: tuple[str, ...],
+    strategy: str,
     home: int | None,
     nodes: frozenset[int] | None,
     per: str,
@@ -150,9 +160,19 @@ def command(
     one line on stderr and left out. stdin and stdout are PROGRAM's alone.
     """
     wishes = Wishes(
-        home, nodes, per, min_size, rehearse or 0, copy_home, heal=not no_heal, budget=budget
+        home,
+        nodes,
+        per,
+        min_size,
+        rehearse or 0,
+        copy_home,
+        heal=not no_heal,
+        budget=budget,
+        strategy=require if require and strategy == AUTO else strategy,
     )
-    ready = prepare(words, wishes, _chosen_root(root, dry_run), os.environ)
+    # Whoever waits for a plan, or must have a mirror, has the time for a thorough look.
+    thorough = dry_run or require is not None
+    ready = prepare(words, wishes, _chosen_root(root, dry_run), os.environ, thorough=thorough)
     if require and not ready.plan.mirrors:
         _say_notices(ready)
         raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)
@@ -197,6 +217,8 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
     _say_notices(ready)
     if plan.policy and policy.notice:
         say(notice_line(policy.notice))
+    if plan.affinity and (notice := inherit_affinity(plan.affinity)):
+        say(notice_line(notice))
     live = LiveReport(rehearsal=bool(plan.rehearse), verbose=verbose)
     nodes = [node.id for node in ready.machine.nodes]
     session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)

@@ -6,12 +6,12 @@ libraries, and programs carry them inside.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.engine.image import Image, read_image
+from numamirror_cli.engine.marks import CPU_CODE, OWN_MIRROR, contains
 from numamirror_cli.engine.symbols import IQK, MAINLINE, Symbol, known_symbols
 from numamirror_cli.engine.version import VERSION_NAMES, read_version
 
@@ -22,12 +22,9 @@ _KINDS = {
     "whisper_full": "whisper.cpp",
 }
 _COMPUTES, _ALLOCATES = "ggml_graph_compute", "ggml_backend_buffer_set_usage"
+# By this a program loads libraries that it is not linked with.
+_LOADS_MORE = "dlopen"
 _NAME_OF_OP_SEAM, _NAME_OF_IQK = "ggml_cpu_extra_compute_forward", "iqk_mul_mat"
-
-# A sentence of ggml's CPU code that no build leaves out, and what builds print that can mirror by
-# themselves: the value of --numa in their help, or a line of their log.
-_CPU_CODE = (b"numa_balancing is enabled",)
-_OWN_MIRROR = (b"\n- mirror", b"numa mirror", b"NUMA mirror")
 
 LINKED = "linked shared libraries"
 VARIANTS = "CPU variants, loaded at run time"
@@ -73,7 +70,7 @@ class Engine:
 
 def names_to_look_for() -> frozenset[str]:
     """All names by which images are read here."""
-    marks = {_COMPUTES, _ALLOCATES, *_KINDS}
+    marks = {_COMPUTES, _ALLOCATES, _LOADS_MORE, *_KINDS}
     return frozenset({symbol.name for symbol in known_symbols()} | marks | VERSION_NAMES)
 
 
@@ -93,11 +90,16 @@ def _image(file: Path, names: frozenset[str]) -> Image | None:
 def find_engines(files: Iterable[Path]) -> tuple[Engine, ...]:
     """The engines that those files are or hold, in the order in which they are met."""
     images = read_images(dict.fromkeys(files))
-    taking_part = [image for image in images if image.defines or image.open_calls]
+    taking_part = [i for i in images if (i.defines.keys() | i.open_calls) - {_LOADS_MORE}]
     groups = _groups(taking_part)
     engines = [_engine(group, images) for group in groups if any(map(_computes, group))]
     inside = [image for image in images if not _computes(image) and _holds_cpu_code(image)]
     return (*engines, *(_inside(image, images) for image in inside))
+
+
+def loads_more(program: Path) -> bool:
+    """Whether a program calls dlopen itself."""
+    return any(_LOADS_MORE in image.open_calls for image in read_images([program]))
 
 
 def backends_beside(images: Iterable[Image], directories: Iterable[Path]) -> tuple[Path, ...]:
@@ -219,16 +221,8 @@ def _inside(image: Image, everything: Sequence[Image]) -> Engine:
 
 
 def _holds_cpu_code(image: Image) -> bool:
-    return _COMPUTES in image.hidden or _contains(image.path, _CPU_CODE)
+    return _COMPUTES in image.hidden or contains(image.path, CPU_CODE)
 
 
 def _mirrors_itself(image: Image) -> bool:
-    return _contains(image.path, _OWN_MIRROR)
-
-
-def _contains(path: Path, texts: Sequence[bytes]) -> bool:
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            return any(content.find(text) >= 0 for text in texts)
-    except (OSError, ValueError):  # gone meanwhile, or empty
-        return False
+    return contains(image.path, OWN_MIRROR)

@@ -10,14 +10,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numamirror_cli.engine.elf import ElfFacts, is_for_this_machine
-from numamirror_cli.engine.engines import Engine, find_engines, read_images
+from numamirror_cli.engine.engines import (
+    Engine,
+    find_engines,
+    loads_more,
+    read_images,
+)
 from numamirror_cli.engine.followed import (
     Followed,
+    follow_beside,
     follow_command,
     follow_library,
-    follow_linked,
     named_in_arguments,
 )
+from numamirror_cli.engine.marks import asks_for_mirror
 from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import Caller
 from numamirror_cli.engine.python_path import is_python
@@ -31,7 +37,6 @@ from numamirror_cli.engine.reach import (
 )
 from numamirror_cli.engine.shell_words import is_shell
 from numamirror_cli.engine.shim import SHIM_NAME, Shim
-from numamirror_cli.engine.target import Target
 
 _OWN_MIRROR = (
     "it is asked to mirror by itself (--numa mirror): the shim makes no second set of copies"
@@ -82,17 +87,9 @@ def examine_command(
     command: Sequence[str], shim: Shim, caller: Caller, environ: Mapping[str, str]
 ) -> Examination:
     """Examine a command line. Raises NumaMirrorError (127, 126) when there is no program."""
-    followed = follow_command(command, environ)
+    followed, engines = look_into(command, environ)
     target = followed.target
     assert target is not None
-    engines = _examined(followed)
-    if not engines and target.arguments:
-        named = named_in_arguments(target, environ)
-        if engines := _examined(named):
-            files = (*followed.files, *named.files)
-            followed = replace(followed, files=files, missing=named.missing)
-    if not engines:
-        followed = replace(followed, unfollowed=followed.unfollowed + _why_unknown(followed))
     preloads = [judge_preload(target, shim, caller, environ)]
     holding = {file for found in engines for file in found.engine.libraries}
     # A program that a script starts counts when the engine is in it, or it holds nothing else.
@@ -100,7 +97,7 @@ def examine_command(
         if started.image in holding:
             preloads.append(judge_preload(started, shim, caller, environ))
     preload = next((p for p in preloads if not p.reaches_program), preloads[0])
-    reach = _overall(engines, followed, target.arguments)
+    reach = overall(engines, followed, target.arguments)
     return Examination(
         subject=" ".join(command),
         followed=followed,
@@ -111,11 +108,31 @@ def examine_command(
     )
 
 
+def look_into(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> tuple[Followed, tuple[Found, ...]]:
+    """The files of a command and the engines in them. Raises NumaMirrorError (127, 126)."""
+    followed = follow_command(command, environ)
+    target = followed.target
+    assert target is not None
+    engines = _examined(followed)
+    for look_further in (named_in_arguments, follow_beside):
+        if engines:
+            return followed, engines
+        further = look_further(target, environ)
+        if engines := _examined(further):
+            files = tuple(dict.fromkeys((*followed.files, *further.files)))
+            followed = replace(followed, files=files, missing=followed.missing + further.missing)
+    if not engines:
+        followed = replace(followed, unfollowed=followed.unfollowed + _why_unknown(followed))
+    return followed, engines
+
+
 def examine_library(path: Path, shim: Shim, environ: Mapping[str, str]) -> Examination:
     """Examine a library, or any other ELF file that is no program. Raises OSError."""
     followed = follow_library(path, environ)
     engines = _examined(followed)
-    reach = _overall(engines, followed, ())
+    reach = overall(engines, followed, ())
     if harm := _foreign(followed):
         reach = harm
     elif shim.path is None and shim.problem is not None:
@@ -137,19 +154,10 @@ def examine_running(running: Running, shim: Shim, caller: Caller) -> Examination
     preload = judge_preload(target, shim, caller, running.environ)
     if is_shim_loaded(running):
         preload = replace(preload, reaches_program=True, notice=None)
-    reach = _overall(engines, followed, running.arguments, running.pid)
+    reach = overall(engines, followed, running.arguments, running.pid)
     reach = under_preload(reach, preload)
     libc, seccomp = _libc(followed), running.seccomp
     return Examination(str(running.pid), followed, engines, libc, preload, reach, seccomp)
-
-
-def examine_linked(target: Target, environ: Mapping[str, str]) -> Reach | None:
-    """What is certain, and quickly found, of a program: None when it is linked with no engine."""
-    if target.elf is None or is_python(target.image) or is_shell(target.image):
-        return None
-    followed = follow_linked(target, environ)
-    engines = _examined(followed)
-    return _overall(engines, followed, target.arguments) if engines else None
 
 
 def is_shim_loaded(running: Running) -> bool:
@@ -161,20 +169,15 @@ def _examined(followed: Followed) -> tuple[Found, ...]:
     return tuple(Found(e, reach_of_engine(e)) for e in find_engines(followed.files))
 
 
-def _overall(
+def overall(
     engines: Sequence[Found], followed: Followed, arguments: Sequence[str], pid: int | None = None
 ) -> Reach:
+    """The verdict on all that was found, before it is asked whether the shim gets in."""
     if not engines:
         return reach_without_engine(len(followed.files), followed.unfollowed, pid)
-    if any(found.engine.mirrors_itself for found in engines) and _asks_for_mirror(arguments):
+    if any(found.engine.mirrors_itself for found in engines) and asks_for_mirror(arguments):
         return Reach(POLICY_ONLY, _OWN_MIRROR, "leave --numa mirror out to use the shim instead")
     return worst([found.reach for found in engines])
-
-
-def _asks_for_mirror(arguments: Sequence[str]) -> bool:
-    """--numa mirror, in the engine's own spelling."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return ("--numa", "mirror") in pairs or "--numa=mirror" in arguments
 
 
 def _why_unknown(followed: Followed) -> tuple[str, ...]:
@@ -186,6 +189,8 @@ def _why_unknown(followed: Followed) -> tuple[str, ...]:
         return ("what its modules load at run time is not followed",)
     if is_shell(target.image):
         return ("what its script starts could not be followed",)
+    if loads_more(target.image):
+        return ("it loads libraries by itself (dlopen), which are not followed",)
     return ()
 
 

@@ -62,6 +62,18 @@ def follow_library(path: Path, environ: Mapping[str, str]) -> Followed:
     return _with_linked(None, [path], environ)
 
 
+def follow_beside(target: Target, environ: Mapping[str, str]) -> Followed:
+    """Engines that a program brings with it and loads by itself: beside it, or in ../lib/NAME.
+
+    So it is with ollama, whose runner finds its libraries from where the program lies.
+    """
+    home = target.image.resolve().parent
+    near = [home, home / "lib", home.parent / "lib" / target.image.name]
+    directories = [*near, *(path for path in sorted(near[-1].glob("*")) if path.is_dir())]
+    roots = [file for directory in directories for file in sorted(directory.glob("*ggml*.so*"))]
+    return _with_linked(None, roots, environ)
+
+
 def named_in_arguments(target: Target, environ: Mapping[str, str]) -> Followed:
     """What the arguments of a command name: programs, libraries, directories of libraries.
 

@@ -28,11 +28,13 @@ class Preload:
 
     reaches_program: the loader will load the shim into the program itself.
     notice: what is lost and why, None when nothing is.
+    obstacle: in a phrase, what stands in the way when it does not reach the program.
     """
 
     entries: tuple[str, ...]
     reaches_program: bool
     notice: Notice | None = None
+    obstacle: str = "the shim cannot be loaded into the program"
 
 
 def judge_preload(

@@ -6,7 +6,6 @@ returns its version from a function that does nothing else; wheels name theirs i
 
 from __future__ import annotations
 
-import importlib.metadata
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -110,6 +109,8 @@ def _package(library: Path) -> str:
 
 
 def _owners(site: Path, inside: str) -> Iterator[str]:
+    import importlib.metadata  # slow, and of use to engines in Python packages alone
+
     for distribution in importlib.metadata.distributions(path=[str(site)]):
         record = distribution.read_text("RECORD") or ""
         if f"\n{inside}," in f"\n{record}":

@@ -14,6 +14,7 @@ from numamirror_cli.machine.mirror import choose_nodes, replica_nodes
 from numamirror_cli.machine.model import Home, Machine
 from numamirror_cli.memory.policy import Policy
 from numamirror_cli.notice import Notice
+from numamirror_cli.plan.strategy import Strategy
 
 DEFAULT_MIN_BYTES = 1 << 20
 
@@ -37,7 +38,8 @@ class Wishes:
     home, nodes: kernel node ids, None where the choice is ours. per: "node" or "socket".
     min_bytes: smaller tensors are not copied. rehearse: number of pretend nodes, or 0.
     copy_home: home gets a replica too. heal: a primary that is not at home may be moved there.
-    budget: what the replicas of one copy may take, None for what there is.
+    budget: what the replicas of one copy may take, None for what there is. strategy: one of
+    launch/strategies.py, which takes it from here.
     """
 
     home: int | None = None
@@ -48,6 +50,7 @@ class Wishes:
     copy_home: bool = False
     heal: bool = True
     budget: Budget | None = None
+    strategy: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,15 @@ class Circumstances:
 class Plan:
     """What `run` is going to do.
 
-    strategy: "mirror", "prefer" (policy only) or "none"; reason: why, as a phrase.
+    strategy: "mirror", "prefer" (policy only) or "none"; launch/strategies.py adds "shard",
+    "bind", "interleave" and "observe". reason: why, or what it does, as a phrase.
     policy: the policy to set, None when none is; caller_policy: the one that is kept, or None.
     copies: one entry per copy of the weights; empty in a rehearsal, whose nodes are pretended.
     preload: entries to add to LD_PRELOAD.
     budget_bytes: what the replicas of one copy may take, None for what there is.
+    affinity: CPUs that the child is restricted to, empty for no restriction of ours.
+    choice: why this strategy, where it was chosen by us. intended: it is what was asked for or
+    chosen, not what was left when that could not be.
     """
 
     strategy: str
@@ -87,6 +94,14 @@ class Plan:
     heal: bool
     budget_bytes: int | None
     notes: tuple[Notice, ...]
+    affinity: frozenset[int] = frozenset()
+    choice: Strategy | None = None
+    intended: bool = False
+
+    @property
+    def uses_shim(self) -> bool:
+        """The shim has something to do in the program."""
+        return self.strategy in ("mirror", "shard", "observe")
 
     @property
     def mirrors(self) -> bool:
@@ -272,7 +287,7 @@ def _why_nothing_to_mirror(plan: Plan, machine: Machine, wishes: Wishes) -> str:
 def _why_not_preloaded(preload: Preload) -> str:
     if preload.reaches_program and preload.entries:
         return ""
-    return "the shim cannot be loaded into the program"
+    return preload.obstacle
 
 
 def _several_memory_nodes(machine: Machine) -> bool:

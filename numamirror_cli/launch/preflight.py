@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from numamirror_cli.engine.foresight import foresee
 from numamirror_cli.engine.preload import judge_preload
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import Target, find_target
+from numamirror_cli.launch.engine_words import read_engine_words
 from numamirror_cli.launch.host import Host, read_host
 from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
+from numamirror_cli.launch.strategies import Evidence, with_strategy
 from numamirror_cli.machine.home import HOME_VARIABLE
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.policy import DEFAULT
 from numamirror_cli.notice import Notice
+from numamirror_cli.plan.bandwidth import Bandwidth
+from numamirror_cli.plan.bench_result import bandwidth_of, identify
+from numamirror_cli.plan.bench_store import load_for
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,17 @@ class Preflight:
 
 
 def prepare(
-    command: Sequence[str], wishes: Wishes, root: Path, environ: Mapping[str, str]
+    command: Sequence[str],
+    wishes: Wishes,
+    root: Path,
+    environ: Mapping[str, str],
+    *,
+    thorough: bool = False,
 ) -> Preflight:
     """Find out and decide; nothing is changed or started.
 
-    root: where /sys and /proc are; under another one the plan is for that machine. Raises
+    root: where /sys and /proc are; under another one the plan is for that machine. thorough: look
+    for the engine as `check` does, which may take a second. Raises
     NumaMirrorError: 127 or 126 for the program, 2 for nodes that there are not.
     """
     target = find_target(command, environ)
@@ -47,11 +59,25 @@ def prepare(
     ours = root == Path("/")
     caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
     preload = judge_preload(target, find_shim(environ), this_caller(), environ)
+    if wishes.rehearse or len(machine.mirror_nodes) > 1:
+        preload = foresee(command, target, preload, environ, thorough=thorough)
     circumstances = Circumstances(caller.policy, preload, environ.get(HOME_VARIABLE, ""))
     plan = make_plan(machine, wishes, circumstances)
+    evidence = Evidence(
+        read_engine_words(target.arguments), _bandwidth(machine, root), caller.policy
+    )
+    plan = with_strategy(plan, machine, wishes.strategy, evidence)
     notes = (caller.notice, _balancing(host, plan))
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan)
+
+
+def _bandwidth(machine: Machine, root: Path) -> Bandwidth | None:
+    """What was measured on this machine, where there is something to choose."""
+    if len(machine.mirror_nodes) < 2:
+        return None
+    result = load_for(identify(machine, root))
+    return None if result is None else bandwidth_of(result)
 
 
 def _balancing(host: Host, plan: Plan) -> Notice | None:

@@ -228,6 +228,30 @@ def test_a_directory_of_libraries_in_the_arguments_is_looked_at(build: Build) ->
     assert found["verdict"]["level"] == "full"
 
 
+def test_libraries_that_a_program_brings_with_it_are_looked_at(
+    build: Build,
+    compile_c: Compile,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = compile_c("bin/server", "int main(void) { return 0; }")
+    home = tmp_path / "lib/server"
+    home.mkdir(parents=True)
+    library = build.shared_libraries(link_backend=False)
+    for file in (*library.parent.glob("libggml*.so"), library):
+        file.rename(home / file.name)
+    found = document(program, "serve")
+    assert found["engines"][0]["shape"] == "CPU variants, loaded at run time"
+    assert found["verdict"]["level"] == "full"
+
+
+def test_a_program_that_loads_libraries_by_itself_is_unknown(compile_c: Compile) -> None:  # noqa: F811
+    text = "#include <dlfcn.h>\nint main(void) { return dlopen(0, RTLD_NOW) == 0; }"
+    found = document(compile_c("loads", text, "-ldl"))
+    assert found["verdict"]["level"] == "unknown"
+    assert "dlopen" in found["verdict"]["why"]
+
+
 # ---- libraries ----
 
 

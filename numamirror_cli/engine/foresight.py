@@ -1,0 +1,60 @@
+"""What `run` knows of a mirror in a program before it starts it: the look of `check`, cut short.
+
+A verdict that is not certain changes nothing: the shim looks again when the engine computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from numamirror_cli.engine.marks import CPU_CODE, asks_for_mirror, contains
+from numamirror_cli.engine.preload import Preload
+from numamirror_cli.engine.target import Target
+from numamirror_cli.notice import Notice
+
+if TYPE_CHECKING:
+    from numamirror_cli.engine.examination import Found
+    from numamirror_cli.engine.followed import Followed
+
+
+def foresee(
+    command: Sequence[str],
+    target: Target,
+    preload: Preload,
+    environ: Mapping[str, str],
+    *,
+    thorough: bool,
+) -> Preload:
+    """The preload for `run`, given up where it is certain that nothing would be mirrored by it.
+
+    thorough: follow the command as `check` does; else only a look into the program's own file,
+    which takes no time. An engine that is told to mirror by itself gets no shim beside it.
+    """
+    if not preload.reaches_program:
+        return preload
+    asked = asks_for_mirror(target.arguments)
+    if not (thorough or asked or contains(target.image, CPU_CODE)):
+        return preload
+    # Imported here: most starts need none of it, and are not to wait for it.
+    from numamirror_cli.engine.examination import look_into
+
+    followed, engines = look_into(command, environ)
+    return _given_up(target, followed, engines, preload) if engines else preload
+
+
+def _given_up(
+    target: Target, followed: Followed, engines: Sequence[Found], preload: Preload
+) -> Preload:
+    from numamirror_cli.engine.examination import overall
+    from numamirror_cli.engine.reach import POLICY_ONLY
+
+    by_itself = asks_for_mirror(target.arguments) and any(f.engine.mirrors_itself for f in engines)
+    if not by_itself and any(found.reach.level != POLICY_ONLY for found in engines):
+        return preload
+    reach = overall(engines, followed, target.arguments)
+    notice = Notice(f"{target.image.name}: policy only", reach.why, reach.remedy)
+    if by_itself:
+        return Preload((), False, notice, "the engine mirrors by itself")
+    # What it starts in turn may still be an engine, so the preload stays set.
+    return Preload(preload.entries, False, notice, "the shim finds no way into the engine")
