@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.cpulist import format_list, parse_list
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.process import Process
@@ -145,7 +145,11 @@ def _judge_replicas(inspection: Inspection) -> Iterator[Verdict]:
 
 
 def _astray(arena: str, by_node: Mapping[int, int]) -> int:
-    wanted = {int(node) for node in arena.split(",") if node.isdecimal()}
+    """Bytes outside the nodes that the arena is named after ("0", or "2-3" for a socket)."""
+    try:
+        wanted = parse_list(arena)
+    except ValueError:  # a name that is not of our making
+        return 0
     return sum(count for node, count in by_node.items() if node not in wanted)
 
 

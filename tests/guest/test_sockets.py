@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -58,7 +57,6 @@ def test_the_output_is_that_of_the_run_without_us(seen: Any, results: dict[str, 
 
 def test_run_and_inspect_speak_of_sockets(seen: Any) -> None:
     assert "2 sockets, one copy each" in seen["stderr"]
-    assert re.search(r"100 % of \d+ sampled pages on nodes? 2[-,]3", seen["stderr"])
     assert seen["inspect"]["verdict"][0]["text"].startswith("mirrored: 2 copies")
 
 
