@@ -20,7 +20,8 @@ from numamirror_cli.engine.examination import (
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.running import read_running, read_seccomp
+from numamirror_cli.memory.running import read_running
+from numamirror_cli.memory.seccomp import read_seccomp
 
 _EPILOG = """\b
 Exit status: 0 when weights can be mirrored (full, dense only), 1 when they

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numamirror_cli.engine.foresight import foresee
-from numamirror_cli.engine.preload import judge_preload
+from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import Target, find_target
@@ -21,6 +21,7 @@ from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.policy import DEFAULT
+from numamirror_cli.memory.seccomp import deadly_calls
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.bandwidth import Bandwidth
 from numamirror_cli.plan.bench_result import bandwidth_of, identify
@@ -57,10 +58,13 @@ def prepare(
     machine = read_machine(root, environ=environ)
     host = read_host(root)
     ours = root == Path("/")
-    caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
-    preload = judge_preload(target, find_shim(environ), this_caller(), environ)
-    if wishes.rehearse or len(machine.mirror_nodes) > 1:
-        preload = foresee(command, target, preload, environ, thorough=thorough)
+    if ours and (deadly := deadly_calls()):
+        caller, preload = PolicyOutcome(None), Preload((), False, _deadly(deadly))
+    else:
+        caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
+        preload = judge_preload(target, find_shim(environ), this_caller(), environ)
+        if wishes.rehearse or len(machine.mirror_nodes) > 1:
+            preload = foresee(command, target, preload, environ, thorough=thorough)
     circumstances = Circumstances(caller.policy, preload, environ.get(HOME_VARIABLE, ""))
     plan = make_plan(machine, wishes, circumstances)
     evidence = Evidence(
@@ -70,6 +74,14 @@ def prepare(
     notes = (caller.notice, _balancing(host, plan))
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan)
+
+
+def _deadly(calls: Sequence[str]) -> Notice:
+    return Notice(
+        "running without a policy and without the shim",
+        f"a seccomp filter kills for {', '.join(calls)}",
+        "allow them, or let it answer with an errno (in a unit: SystemCallErrorNumber=EPERM)",
+    )
 
 
 def _bandwidth(machine: Machine, root: Path) -> Bandwidth | None:

@@ -70,7 +70,7 @@ class Session:
         self._journal = Journal()
         self._snapshots = Snapshots(nodes, shim)
         self._pages = StatusPages()
-        self._events = _open_events(self._pages.keep)
+        self._events = _open_events(self._pages.keep) if shim else None
         self._pid = 0
         self._started = 0.0
 

@@ -31,7 +31,8 @@ _LAST_LOOK_PATIENCE = 0.5
 class Snapshot:
     """One look. t: seconds since the child's start; cause: why then, a phrase or "".
 
-    has_shim: the shim was loaded into the process at that moment.
+    has_shim: the shim was loaded into the process at that moment. own_filters: the process had put
+    itself under seccomp filters.
     """
 
     t: float
@@ -40,6 +41,7 @@ class Snapshot:
     command: str
     placement: Placement
     has_shim: bool
+    own_filters: bool = False
 
 
 class Snapshots:
@@ -89,6 +91,7 @@ class Snapshots:
     def _look(self, pid: int, seconds: float, cause: str) -> None:
         # Imported when the child is running, not while it waits to be started.
         from numamirror_cli.memory.find import program_name
+        from numamirror_cli.memory.seccomp import read_filters
 
         began = time.monotonic()
         try:
@@ -101,7 +104,10 @@ class Snapshots:
             has_shim = bool(self._shim) and any(m.path == self._shim for m in mappings)
             # A process that ends meanwhile shows fewer and fewer pages, at last none.
             if placement.total.total:
-                self.latest = Snapshot(seconds, cause, pid, command, placement, has_shim)
+                own_filters = (read_filters(pid) or 0) > (read_filters() or 0)
+                self.latest = Snapshot(
+                    seconds, cause, pid, command, placement, has_shim, own_filters
+                )
                 self.problem = ""
         ended = time.monotonic()
         self._not_before = ended + _TIMES_ITS_COST * (ended - began)

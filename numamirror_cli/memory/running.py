@@ -7,6 +7,7 @@ from pathlib import Path
 from numamirror_cli.engine.examination import Running
 from numamirror_cli.memory.maps import Extent, read_maps
 from numamirror_cli.memory.process import proc_dir, read_process, reading
+from numamirror_cli.memory.seccomp import read_seccomp
 
 
 def read_running(pid: int, root: Path = Path("/")) -> Running:
@@ -28,17 +29,6 @@ def read_running(pid: int, root: Path = Path("/")) -> Running:
         environ=_environment(pid, root),
         seccomp=read_seccomp(pid, root),
     )
-
-
-def read_seccomp(pid: int | None = None, root: Path = Path("/")) -> int | None:
-    """The seccomp mode of a process or of this one: 0 none, 1 strict, 2 filter; None if unknown."""
-    status = root / "proc" / ("self" if pid is None else str(pid)) / "status"
-    try:
-        lines = status.read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    values = [line.partition(":")[2].strip() for line in lines if line.startswith("Seccomp:")]
-    return int(values[0]) if values and values[0].isdecimal() else None
 
 
 def _program(pid: int, root: Path) -> Path:

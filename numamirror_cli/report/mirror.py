@@ -141,6 +141,8 @@ def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
         f"{counted(len(copies), 'copy')} of {size(status.mirrored_bytes)}, coverage "
         f"{percent(status.coverage)}{_locality_phrase(status)}"
     )
+    if not all(copy.sampled_pages for copy in copies):
+        return Verdict(WARN, f"{covered}, and where the copies lie is not known")
     if not in_place:
         return Verdict(WARN, f"{covered}, but not all of it where it belongs")
     if status.coverage >= _GOOD_COVERAGE:

@@ -106,6 +106,11 @@ def _no_handshake(outcome: Outcome) -> Verdict:
     if shot is None:
         why = "no engine that it knows ran in the program, or it was not loaded into it"
         return Verdict(BAD, f"{said}: {why}")
+    if shot.has_shim and shot.own_filters:
+        why = (
+            "the program filters its own system calls (seccomp), and the shim keeps out of its way"
+        )
+        return Verdict(BAD, f"{said}: {why}")
     if shot.has_shim:
         return Verdict(
             BAD, f"{said}: it is loaded, and no engine that it knows runs in the program"
