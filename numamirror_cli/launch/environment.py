@@ -18,6 +18,8 @@ _OURS = (
     "NUMAMIRROR_COPIES",
     "NUMAMIRROR_HOME_NODE",
     "NUMAMIRROR_REHEARSE",
+    "NUMAMIRROR_STRATEGY",
+    "NUMAMIRROR_PIN",
     "NUMAMIRROR_COPY_HOME",
     "NUMAMIRROR_HEAL",
     "NUMAMIRROR_MIN_BYTES",
@@ -40,6 +42,8 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_COPIES"] = spell_copies(plan.copies)
     if plan.home.node is not None:
         variables["NUMAMIRROR_HOME_NODE"] = str(plan.home.node)
+    if plan.strategy in ("shard", "observe"):
+        variables["NUMAMIRROR_STRATEGY"] = plan.strategy
     if plan.copy_home:
         variables["NUMAMIRROR_COPY_HOME"] = "1"
     if not plan.heal:

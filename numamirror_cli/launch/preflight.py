@@ -24,8 +24,6 @@ from numamirror_cli.memory.policy import DEFAULT
 from numamirror_cli.memory.seccomp import deadly_calls
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.bandwidth import Bandwidth
-from numamirror_cli.plan.bench_result import bandwidth_of, identify
-from numamirror_cli.plan.bench_store import load_for
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,10 @@ def _bandwidth(machine: Machine, root: Path) -> Bandwidth | None:
     """What was measured on this machine, where there is something to choose."""
     if len(machine.mirror_nodes) < 2:
         return None
+    # Not before it is needed: the child is waiting to be started.
+    from numamirror_cli.plan.bench_result import bandwidth_of, identify
+    from numamirror_cli.plan.bench_store import load_for
+
     result = load_for(identify(machine, root))
     return None if result is None else bandwidth_of(result)
 

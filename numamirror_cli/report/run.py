@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from numamirror_cli.launch.copies import Copy
 from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
@@ -58,7 +59,10 @@ def plan_lines(plan: Plan, policy: str) -> Iterator[str]:
     if plan.home.node is not None and plan.strategy != "none":
         yield f"home node {plan.home.node}: {plan.home.reason}"
     policy_phrase = f"; memory policy {policy}" if policy else ""
-    if plan.mirrors:
+    if plan.choice is not None:
+        choice = plan.choice
+        yield f"strategy {choice.name}: {choice.because}; changed by: {choice.would_change}"
+    if plan.mirrors or plan.intended:
         yield f"{plan.reason}{policy_phrase}"
     elif plan.strategy == "prefer":
         yield f"not mirrored: {plan.reason}{policy_phrase}"
@@ -72,9 +76,16 @@ def copy_lines(plan: Plan) -> Iterator[str]:
     """Which copy lies where and who reads it."""
     for copy in plan.copies:
         nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
-        in_place = plan.home.node in copy.nodes and not plan.copy_home
-        what = "primary, read in place" if in_place else "replica"
-        yield f"{nodes}: {what}, for CPUs {format_list(copy.cpus)}"
+        yield f"{nodes}: {_what_lies_there(plan, copy)}, for CPUs {format_list(copy.cpus)}"
+
+
+def _what_lies_there(plan: Plan, copy: Copy) -> str:
+    if plan.strategy == "shard":
+        return "the rows that are read there"
+    if plan.strategy == "observe":
+        return "no copy"
+    in_place = plan.home.node in copy.nodes and not plan.copy_home
+    return "primary, read in place" if in_place else "replica"
 
 
 def verbose_lines(
@@ -103,6 +114,10 @@ def dry_run_lines(
         yield f"Policy:    {plan.caller_policy}, set by the caller, kept"
     else:
         yield f"Policy:    {plan.policy or 'none is set'}"
+    if plan.affinity:
+        yield f"CPUs:      {format_list(plan.affinity)}"
+    if plan.choice is not None:
+        yield f"Because:   {plan.choice.because}; changed by: {plan.choice.would_change}"
     yield from _listed("Copies:", copy_lines(plan))
     yield from _listed("Notes:", map(notice_line, plan.notes))
     assignments = (f"{name}={shlex.quote(value)}" for name, value in environment.items())

@@ -75,7 +75,9 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     # Imported here and below: rich is not needed before the child has ended.
     from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
-    if not plan.mirrors:
+    if plan.intended and not plan.uses_shim:
+        return [Verdict(OK, f"{plan.strategy}: {plan.reason}")]
+    if not plan.uses_shim:
         nothing_to_gain = plan.strategy == "none" and not plan.rehearse
         return [Verdict(OK if nothing_to_gain else BAD, f"NOT mirrored: {plan.reason}")]
     if not outcome.handshake:
@@ -138,7 +140,9 @@ def plan_json(
         "copies": [
             {"nodes": list(copy.nodes), "cpus": format_list(copy.cpus)} for copy in plan.copies
         ],
+        "choice": _choice_json(plan),
         "policy": None if plan.policy is None else str(plan.policy),
+        "affinity": format_list(plan.affinity) or None,
         "caller_policy": None if plan.caller_policy is None else str(plan.caller_policy),
         "rehearsal": plan.rehearse,
         "copy_home": plan.copy_home,
@@ -151,6 +155,13 @@ def plan_json(
             for note in plan.notes
         ],
     }
+
+
+def _choice_json(plan: Plan) -> dict[str, str] | None:
+    choice = plan.choice
+    if choice is None:
+        return None
+    return {"because": choice.because, "would_change": choice.would_change}
 
 
 def run_json(

@@ -32,6 +32,8 @@ Command:   /bin/echo 'a b'
 Strategy:  mirror (2 nodes, one copy each)
 Home:      node 1 (2 of 2 GPUs are there (0000:82:01.0, 0000:82:02.0))
 Policy:    preferred:1
+Because:   the model's size is not known, room for copies is checked when it is loaded; \
+changed by: a model file named with -m
 Copies:
   node 0: replica, for CPUs 0-7
   node 1: primary, read in place, for CPUs 8-15

@@ -1,0 +1,27 @@
+"""The CPUs that the child inherits: set, and asked back from the kernel.
+
+An affinity survives fork and exec (sched_setaffinity(2)), so that the launcher sets its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.notice import Notice
+
+
+def inherit_affinity(cpus: Iterable[int]) -> Notice | None:
+    """Restrict the child to these CPUs; a notice when that was refused or did not hold."""
+    wanted = frozenset(cpus)
+    try:
+        os.sched_setaffinity(0, wanted)
+        now = frozenset(os.sched_getaffinity(0))
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, str(error.errno))
+        return Notice("threads may run on all CPUs", f"sched_setaffinity: {name}")
+    if now != wanted:
+        return Notice(f"threads may run on CPUs {format_list(now)}, not {format_list(wanted)}")
+    return None

@@ -1,0 +1,193 @@
+"""The strategy of a run: the one asked for, or the one that fits machine, model and threads.
+
+Works on a plan that would mirror; what stood in the way of that is in the plan already. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from numamirror_cli.launch.copies import Copy
+from numamirror_cli.launch.engine_words import EngineWords
+from numamirror_cli.launch.plan import Plan
+from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.model import Machine
+from numamirror_cli.memory.policy import Policy
+from numamirror_cli.notice import Notice
+from numamirror_cli.plan.bandwidth import Bandwidth
+from numamirror_cli.plan.cores import cores_by_mirror_node
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU
+from numamirror_cli.plan.ram import available_bytes
+from numamirror_cli.plan.strategy import Situation, choose_strategy
+
+AUTO, SHARD, OBSERVE = "auto", "shard", "observe"
+STRATEGIES = (AUTO, MIRROR, SHARD, PREFER, INTERLEAVE, BIND, NONE)
+
+# The KV cache and other buffers are not known here: that much of the weights is asked for besides.
+_BESIDES = 1 / 8
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the choice rests on. caller_policy: as in Circumstances."""
+
+    engine: EngineWords
+    bandwidth: Bandwidth | None
+    caller_policy: Policy | None
+
+
+def with_strategy(plan: Plan, machine: Machine, wished: str, evidence: Evidence) -> Plan:
+    """The plan with that strategy, "auto" for the best one. A strategy that cannot be carried out
+    is replaced by what the plan had, with a notice that says why."""
+    if wished == MIRROR:
+        return plan
+    if wished in (SHARD, OBSERVE):
+        return _with_shim(plan, wished)
+    if plan.rehearse:
+        return plan if wished == AUTO else _refused(plan, wished, "a rehearsal has no real nodes")
+    if wished == AUTO:
+        return _chosen(plan, machine, evidence) if plan.mirrors else plan
+    if wished == PREFER:
+        return _without_shim(plan, PREFER, "memory from the home node while it has some")
+    if wished == NONE:
+        return replace(_without_shim(plan, NONE, "nothing is placed"), policy=None)
+    if wished == BIND:
+        return _bound(plan, machine, evidence)
+    return _interleaved(plan, machine, evidence)
+
+
+def _with_shim(plan: Plan, wished: str) -> Plan:
+    """Shard and observe need what a mirror needs: the shim, and for shard several nodes."""
+    if wished == OBSERVE:
+        possible = bool(plan.preload) and bool(plan.copies or plan.rehearse)
+        reason = "observed: nothing is copied or moved"
+        changed = replace(plan, strategy=OBSERVE, reason=reason, policy=None, intended=True)
+    else:
+        possible = plan.mirrors
+        nodes = f"{len(plan.copies) or plan.rehearse} nodes"
+        reason = f"each row on the node of the thread that reads it, {nodes}, one copy in all"
+        changed = replace(plan, strategy=SHARD, reason=reason, intended=True)
+    return changed if possible else _refused(plan, wished, plan.reason)
+
+
+def _refused(plan: Plan, wished: str, why: str) -> Plan:
+    note = Notice(f"--strategy {wished} is not possible", why)
+    return replace(plan, notes=(*plan.notes, note))
+
+
+def _without_shim(plan: Plan, strategy: str, reason: str) -> Plan:
+    return replace(plan, strategy=strategy, reason=reason, preload=(), copies=(), intended=True)
+
+
+def _chosen(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
+    if any(len(copy.nodes) > 1 for copy in plan.copies):
+        return plan  # --per socket asks for copies
+    situation = _situation(plan, machine, evidence)
+    choice = choose_strategy(situation)
+    if choice.name == BIND:
+        plan = _bound(plan, machine, evidence)
+    elif choice.name == PREFER:
+        plan = _without_shim(plan, PREFER, choice.because)
+    elif choice.name == NONE:
+        plan = replace(_without_shim(plan, NONE, choice.because), policy=None)
+    return replace(plan, choice=choice)
+
+
+def _situation(plan: Plan, machine: Machine, evidence: Evidence) -> Situation:
+    nodes = [copy.nodes[0] for copy in plan.copies]
+    cores = cores_by_mirror_node(machine)
+    there = {node: available_bytes(machine.node(node)) for node in nodes}
+    home = plan.home.node if plan.home.node in nodes else nodes[0]
+    engine, weights = evidence.engine, evidence.engine.model_bytes
+    primary = None if weights is None else weights + int(weights * _BESIDES)
+    others = [room for node, room in there.items() if node != home]
+    spilled = max(0, (primary or 0) - there[home])
+    part = max(0, min(others, default=0) - spilled) / weights if weights else 1.0
+    possible = {MIRROR, PREFER, NONE}
+    if _may_set_policy(plan, evidence):
+        possible.add(BIND)
+    return Situation(
+        cores={node: cores.get(node, 0) for node in nodes},
+        there=there,
+        home=home,
+        primary=primary,
+        replica=weights,
+        partial_coverage=min(1.0, part),
+        threads=engine.threads,
+        possible=frozenset(possible),
+        bandwidth=evidence.bandwidth,
+        fixed=FIXED_WITH_GPU if engine.uses_gpus else FIXED_CPU,
+    )
+
+
+def _may_set_policy(plan: Plan, evidence: Evidence) -> bool:
+    return plan.caller_policy is None and evidence.caller_policy is not None
+
+
+def _bound(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
+    """All threads and all memory on the home node."""
+    if not _may_set_policy(plan, evidence):
+        return _refused(plan, BIND, _why_no_policy(plan))
+    home = _home_copy(plan)
+    if home is None:
+        return _refused(plan, BIND, plan.reason)
+    named = format_list(home.nodes)
+    reason = f"bound to node{'s' if len(home.nodes) > 1 else ''} {named}, threads and memory"
+    bound = _without_shim(plan, BIND, reason)
+    return replace(
+        bound,
+        policy=Policy("bind", frozenset(home.nodes)),
+        affinity=home.cpus,
+        notes=(*plan.notes, *_notes_on_bind(home, machine, evidence.engine)),
+    )
+
+
+def _home_copy(plan: Plan) -> Copy | None:
+    return next((copy for copy in plan.copies if plan.home.node in copy.nodes), None)
+
+
+def _notes_on_bind(home: Copy, machine: Machine, engine: EngineWords) -> list[Notice]:
+    nodes = [machine.node(node) for node in home.nodes]
+    notes = []
+    cores = sum(1 for node in machine.nodes for core in node.cores if core & home.cpus)
+    if cores and (engine.threads or cores + 1) > cores:
+        given = f"-t {engine.threads}" if engine.threads else "no -t"
+        notes.append(
+            Notice(
+                f"the engine is started with {given}",
+                f"only {cores} cores are left to it, and threads that share a core wait for "
+                "each other",
+                f"give it -t {cores}",
+            )
+        )
+    if (engine.model_bytes or 0) > sum(map(available_bytes, nodes)):
+        notes.append(
+            Notice(
+                "the model is larger than what is free there",
+                "under bind the kernel ends the program when that is used up",
+                "use --strategy prefer, or a larger node with --home",
+            )
+        )
+    return notes
+
+
+def _interleaved(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
+    """The policy of the whole process: not where a GPU's pinned buffers would be spread too."""
+    if any(gpu.votes for gpu in machine.gpus) or evidence.engine.uses_gpus:
+        why = "only the whole process can be interleaved, and with GPUs its pinned buffers too"
+        return _refused(plan, INTERLEAVE, why)
+    if not _may_set_policy(plan, evidence):
+        return _refused(plan, INTERLEAVE, _why_no_policy(plan))
+    nodes = sorted(node for copy in plan.copies for node in copy.nodes)
+    if len(nodes) < 2:
+        return _refused(plan, INTERLEAVE, plan.reason)
+    reason = f"all memory of the process spread over nodes {format_list(nodes)}"
+    spread = _without_shim(plan, INTERLEAVE, reason)
+    return replace(spread, policy=Policy("interleave", frozenset(nodes)))
+
+
+def _why_no_policy(plan: Plan) -> str:
+    if plan.caller_policy is not None:
+        return f"policy {plan.caller_policy} set by the caller is kept"
+    return "the kernel does not say which policy stands"
