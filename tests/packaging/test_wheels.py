@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, Need, apt_install
 from elftools.elf.elffile import ELFFile
+from packaging_rig import REPOSITORY, need, need_file
 
 from numamirror_cli import __version__
 from numamirror_cli.cli import COMMANDS
@@ -23,7 +23,7 @@ OLDEST_GLIBC = (2, 17)
 NATIVE_FILES = ("numamirror_cli/lib/libnumamirror.so", "numamirror_cli/lib/numamirror-bandwidth")
 SHARE = f"numamirror-{__version__}.data/data/share"
 # Where Debian's libc for the other processor lies.
-ARM_ROOT = Path("/usr/aarch64-linux-gnu")
+ARM_ROOT = "/usr/aarch64-linux-gnu"
 
 Wheel = Callable[[str], Path]
 Unpacked = Callable[[str], Path]
@@ -133,7 +133,7 @@ def test_the_shim_loads_under_the_oldest_glibc_that_debian_has(
 
 
 @pytest.fixture(scope="session")
-def old_glibc(need: Need, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def old_glibc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the C library of Debian 11, unpacked and not installed."""
     apt, dpkg = need("apt-get", "apt"), need("dpkg-deb", "dpkg")
     state = tmp_path_factory.mktemp("debian11")
@@ -193,10 +193,8 @@ def test_a_real_engine_is_mirrored_by_the_shim_of_the_wheel(
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
-def test_core_and_seams_pass_their_tests_on_that_processor(
-    processor: str, need: Need, tmp_path: Path
-) -> None:
-    run = runner(processor, need)
+def test_core_and_seams_pass_their_tests_on_that_processor(processor: str, tmp_path: Path) -> None:
+    run = runner(processor)
     build = build_native_tests(processor, run, tmp_path)
     # qemu-user has no seccomp.
     left_out = ["--exclude-regex", "^filter$"] if run else []
@@ -208,10 +206,8 @@ def test_core_and_seams_pass_their_tests_on_that_processor(
     assert int(passed[1]) > 10
 
 
-def test_the_aarch64_shim_loads_into_a_program_there(
-    need: Need, unpacked: Unpacked, tmp_path: Path
-) -> None:
-    run = runner("aarch64", need)
+def test_the_aarch64_shim_loads_into_a_program_there(unpacked: Unpacked, tmp_path: Path) -> None:
+    run = runner("aarch64")
     shim = unpacked("aarch64") / NATIVE_FILES[0]
     program = build_native_tests("aarch64", run, tmp_path, "test_config") / "tests" / "test_config"
     environment = {**os.environ, "LD_BIND_NOW": "1", "LD_PRELOAD": str(shim)}
@@ -224,16 +220,14 @@ def test_the_aarch64_shim_loads_into_a_program_there(
     assert "cannot be preloaded" in done.stderr
 
 
-def runner(processor: str, need: Need) -> list[str]:
+def runner(processor: str) -> list[str]:
     """What to put before a program of that processor."""
     if platform.machine() == processor:
         return []
     if processor != "aarch64":
         pytest.skip(f"nothing here runs programs for {processor}")
     emulator = need("qemu-aarch64-static", "qemu-user-static")
-    if not ARM_ROOT.exists() and not (os.getuid() == 0 and apt_install("libc6-arm64-cross")):
-        pytest.skip("no libc for aarch64: apt-get install libc6-arm64-cross")
-    return [emulator, "-L", str(ARM_ROOT)]
+    return [emulator, "-L", str(need_file(ARM_ROOT, "libc6-arm64-cross"))]
 
 
 def build_native_tests(processor: str, run: list[str], work: Path, target: str = "all") -> Path:

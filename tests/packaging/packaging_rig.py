@@ -1,0 +1,40 @@
+"""What the packaging tests share: this repository, and programs of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DIST = REPOSITORY / "dist"
+
+
+def need(program: str, package: str) -> str:
+    """The program's path. It is installed by apt where that is ours to do; else the test is
+    skipped with the command that would help."""
+    found = shutil.which(program)
+    if found is None and apt_install(package):
+        found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed: apt-get install {package}")
+    return found
+
+
+def need_file(path: str, package: str) -> Path:
+    """The same for a file."""
+    file = Path(path)
+    if not file.exists() and not (apt_install(package) and file.exists()):
+        pytest.skip(f"there is no {path}: apt-get install {package}")
+    return file
+
+
+def apt_install(*packages: str) -> bool:
+    if os.getuid() != 0 or not shutil.which("apt-get"):
+        return False
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+    return subprocess.run(install, env=environment, capture_output=True).returncode == 0
