@@ -142,7 +142,8 @@ def _needs(one: Image, other: Image) -> bool:
 def _engine(group: Sequence[Image], everything: Sequence[Image]) -> Engine:
     backends = [image for image in group if _computes(image)]
     family = _family(backends[0])
-    chosen = _worst([_seams([b, *_others(group, backends)], family) for b in backends])
+    others = [image for image in group if image not in backends]
+    chosen = _worst([_seams(backend, others, family) for backend in backends])
     return Engine(
         name=_name(group),
         version=read_version((*group, *everything)),
@@ -153,10 +154,6 @@ def _engine(group: Sequence[Image], everything: Sequence[Image]) -> Engine:
         seams=chosen,
         mirrors_itself=any(_mirrors_itself(image) for image in everything),
     )
-
-
-def _others(group: Sequence[Image], backends: Sequence[Image]) -> list[Image]:
-    return [image for image in group if image not in backends]
 
 
 def _family(backend: Image) -> str:
@@ -179,17 +176,23 @@ def _shape(group: Sequence[Image], backends: Sequence[Image], everything: Sequen
     return LINKED if linked else VARIANTS
 
 
-def _seams(images: Sequence[Image], family: str) -> Seams:
-    """What one backend and the libraries around it offer together."""
+def _seams(backend: Image, others: Sequence[Image], family: str) -> Seams:
+    """What one backend and the libraries around it offer together.
+
+    Calls from one library into another are always looked up, also those of a library that is not
+    seen here: only the backend's calls of its own functions can have been bound inside.
+    """
+    images = (backend, *others)
     defined = {name for image in images for name in image.defines}
+    open_calls = {name for image in images for name in image.open_calls}
     # The loader finds in the program first what the program exports, then in what is preloaded.
     ahead = {name for image in images if image.is_program for name in image.defines}
-    open_calls = {name for image in images for name in image.open_calls} - ahead
+    inside = {name for name in backend.defines if name not in open_calls}
     known = known_symbols()
     found = tuple(s for s in known if s.is_seam and s.name in defined)
     return Seams(
         found=found,
-        closed=tuple(s for s in found if s.name not in open_calls),
+        closed=tuple(s for s in found if s.name in inside | ahead),
         lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in defined),
         absent=tuple(
             s for s in known if s.is_seam and s.need == "OPTIONAL" and s.name not in defined
