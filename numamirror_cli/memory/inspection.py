@@ -31,7 +31,7 @@ from numamirror_cli.memory.sampling import SAMPLE_ABOVE, sample_maps
 from numamirror_cli.memory.smaps import Detail, read_details
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 from numamirror_cli.memory.threads import Threads, read_threads
-from numamirror_cli.memory.weights import Weights, find_weights
+from numamirror_cli.memory.weights import Weights, find_weights, mirrors_by_itself
 
 # smaps has some twenty-five lines for each mapping: beyond this many they take a second to read.
 _MOST_MAPPINGS = 20_000
@@ -75,7 +75,9 @@ class Inspection:
     @property
     def weights(self) -> Weights | None:
         """The weights, as far as the kernel alone can tell; see find_weights."""
-        return find_weights(self.buffers, sum(model.bytes for model in self.models))
+        model_bytes = sum(model.bytes for model in self.models)
+        own_mirror = mirrors_by_itself(self.process.arguments)
+        return find_weights(self.buffers, model_bytes, own_mirror=own_mirror)
 
 
 def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) -> Inspection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from numamirror_cli.machine.cpulist import format_list, parse_list
 from numamirror_cli.memory.process import reading
 
 # Fields of /proc/PID/task/TID/stat after the name, counted from 0 (proc(5): state is field 3).
-_STATE, _PROCESSOR = 0, 36
+_STATE, _UTIME, _STIME, _PROCESSOR = 0, 11, 12, 36
+# A thread with less than this share of the busiest one's CPU time only waits and manages.
+_COMPUTING = 0.1
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,13 @@ class Threads:
     """Threads per node, in id order.
 
     running: all threads, by the CPU on which each runs or ran last; busy: those of them that were
-    running or runnable at the moment. allowed: the CPUs where the process's threads may run.
-    unplaced: threads on CPUs that belong to no node.
+    running or runnable at the moment; computing: those that used most of the CPU time so far.
+    allowed: the CPUs where the process's threads may run. unplaced: threads on CPUs of no node.
     """
 
     running: Mapping[int, int]
     busy: Mapping[int, int]
+    computing: Mapping[int, int]
     allowed: frozenset[int]
     unplaced: int = 0
 
@@ -35,8 +38,16 @@ class Threads:
 
     @property
     def nodes(self) -> frozenset[int]:
-        """Nodes that count for reads: of the busy threads, or of all when none is busy."""
-        return frozenset(self.busy or self.running)
+        """The nodes from which memory is read: those of the threads that compute."""
+        return frozenset(self.computing)
+
+
+@dataclass(frozen=True)
+class _Thread:
+    state: str
+    cpu: int
+    ticks: int
+    allowed: frozenset[int]
 
 
 def read_threads(pid: int, node_of_cpu: Mapping[int, int], root: Path = Path("/")) -> Threads:
@@ -46,30 +57,28 @@ def read_threads(pid: int, node_of_cpu: Mapping[int, int], root: Path = Path("/"
     """
     with reading(pid, "task", root) as directory:
         tasks = [path for path in directory.iterdir() if path.name.isdecimal()]
-    running: Counter[int] = Counter()
-    busy: Counter[int] = Counter()
-    allowed: set[int] = set()
-    unplaced = 0
-    for task in tasks:
-        seen = _read_thread(task)
-        if seen is None:
-            continue
-        state, cpu = seen
-        allowed |= _allowed_cpus(task)
-        if cpu not in node_of_cpu:
-            unplaced += 1
-            continue
-        running[node_of_cpu[cpu]] += 1
-        if state == "R":
-            busy[node_of_cpu[cpu]] += 1
-    return Threads(_ordered(running), _ordered(busy), frozenset(allowed), unplaced)
+    threads = [thread for thread in map(_read_thread, tasks) if thread is not None]
+    placed = [thread for thread in threads if thread.cpu in node_of_cpu]
+    most = max((thread.ticks for thread in threads), default=0)
+
+    def count(chosen: Iterable[_Thread]) -> dict[int, int]:
+        return dict(sorted(Counter(node_of_cpu[thread.cpu] for thread in chosen).items()))
+
+    return Threads(
+        running=count(placed),
+        busy=count(thread for thread in placed if thread.state == "R"),
+        computing=count(thread for thread in placed if thread.ticks >= _COMPUTING * most),
+        allowed=frozenset().union(*(thread.allowed for thread in threads)),
+        unplaced=len(threads) - len(placed),
+    )
 
 
-def _read_thread(task: Path) -> tuple[str, int] | None:
-    """State letter and CPU of a thread; None when it has ended or its line makes no sense."""
+def _read_thread(task: Path) -> _Thread | None:
+    """One thread; None when it has ended or its line makes no sense."""
     try:
         fields = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        return fields[_STATE], int(fields[_PROCESSOR])
+        ticks = int(fields[_UTIME]) + int(fields[_STIME])
+        return _Thread(fields[_STATE], int(fields[_PROCESSOR]), ticks, _allowed_cpus(task))
     except (OSError, IndexError, ValueError):
         return None
 
@@ -82,7 +91,3 @@ def _allowed_cpus(task: Path) -> frozenset[int]:
     except (OSError, ValueError):
         pass
     return frozenset()
-
-
-def _ordered(counts: Counter[int]) -> dict[int, int]:
-    return dict(sorted(counts.items()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numamirror_cli.memory.buffers import (
     ANONYMOUS,
@@ -27,7 +28,7 @@ class Weights:
     name: path, or "" for anonymous memory taken for weights by its size. in_file: they are page
     cache. one_copy: bytes of one copy, None when unknown. by_node: bytes in memory per node, all
     copies. mapped: bytes of address space; faulted_share: of a mapped file, what is in memory.
-    policy: of the buffer with most memory.
+    policy: of the buffer with most memory. own_mirror: the engine was told to mirror by itself.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Weights:
     by_node: Mapping[int, int]
     mapped: int
     policy: Policy
+    own_mirror: bool = False
 
     @property
     def bytes(self) -> int:
@@ -66,21 +68,34 @@ class Weights:
         return len(whole) > 1
 
 
-def find_weights(buffers: Sequence[Buffer], model_bytes: int = 0) -> Weights | None:
+def find_weights(
+    buffers: Sequence[Buffer], model_bytes: int = 0, *, own_mirror: bool = False
+) -> Weights | None:
     """The weights among a process's buffers; None when nothing looks like weights.
 
     A mapped GGUF file, if it is in use; else large anonymous memory, judged by its size, since
     engines also load without mapping. model_bytes: size of the model on the command line, 0 when
-    it names none; it is what one copy of anonymous weights is measured by.
+    it names none; it is what one copy of anonymous weights is measured by. own_mirror: the engine
+    mirrors by itself, so that what is anonymous beside a mapped file is copies of it.
     """
     files = [buffer for buffer in buffers if buffer.kind == WEIGHTS]
     anonymous = [buffer for buffer in buffers if buffer.kind == ANONYMOUS]
     file_bytes = sum(buffer.bytes for buffer in files)
+    if files and own_mirror:
+        mapped = sum(buffer.mapped for buffer in files)
+        found = _weights([*files, *anonymous], mapped, in_file=False)
+        return replace(found, name=files[0].name, mapped=mapped, own_mirror=True)
     if files and file_bytes >= _UNUSED * sum(buffer.bytes for buffer in anonymous):
         return _weights(files, sum(buffer.mapped for buffer in files), in_file=True)
     if anonymous:
         return _weights(anonymous, model_bytes or None, in_file=False)
     return None
+
+
+def mirrors_by_itself(arguments: Sequence[str]) -> bool:
+    """The command line asks the engine for a mirror of its own (--numa mirror)."""
+    pairs = itertools.pairwise(arguments)
+    return ("--numa", "mirror") in pairs or "--numa=mirror" in arguments
 
 
 def replica_bytes(buffers: Sequence[Buffer]) -> dict[str, Mapping[int, int]]:

@@ -142,6 +142,7 @@ def _threads_json(threads: Threads) -> dict[str, Any]:
     return {
         "running": _keys_as_text(threads.running),
         "busy": _keys_as_text(threads.busy),
+        "computing": _keys_as_text(threads.computing),
         "allowed_cpus": threads.allowed_cpus,
         "unplaced": threads.unplaced,
     }
@@ -169,6 +170,7 @@ def _weights_json(inspection: Inspection) -> dict[str, Any] | None:
         "one_copy_bytes": weights.one_copy,
         "copies": None if weights.copies is None else round(weights.copies, 4),
         "faulted_share": round(weights.faulted_share, 4),
+        "own_mirror": weights.own_mirror,
     }
 
 

@@ -15,6 +15,8 @@ from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
+# A mirror holds what GEMM reads; embeddings and norms stay where they are.
+_MOST_OF_A_COPY = 0.8
 # States of the shim in which the weights are where the engine put them.
 _LEFT_TO_THE_KERNEL = ("inert", "off", "observed")
 
@@ -55,7 +57,29 @@ def judge_weights(
             "placement is not final"
         )
         yield Verdict(WARN, text, settle)
-    yield _judge_spread(weights, thread_nodes, start_again)
+    if weights.own_mirror and weights.one_copy:
+        yield _judge_own_mirror(weights, weights.one_copy, thread_nodes)
+    else:
+        yield _judge_spread(weights, thread_nodes, _remedy(weights, start_again))
+
+
+def _remedy(weights: Weights, start_again: str) -> str:
+    """Large anonymous memory beside no known model may be no weights at all."""
+    if weights.in_file or weights.one_copy:
+        return start_again
+    return f"if these are weights: {start_again}"
+
+
+def _judge_own_mirror(
+    weights: Weights, one_copy: int, thread_nodes: frozenset[int]
+) -> Verdict:
+    """An engine that mirrors by itself, by what the kernel shows: is a copy where threads are?"""
+    shares = {node: weights.by_node.get(node, 0) / one_copy for node in sorted(thread_nodes)}
+    held = ", ".join(f"node {node} {percent(min(1.0, s))}" for node, s in shares.items())
+    text = f"the engine mirrors by itself (--numa mirror): of {size(one_copy)}, there is on {held}"
+    if min(shares.values(), default=0.0) >= _MOST_OF_A_COPY:
+        return Verdict(OK, text)
+    return Verdict(WARN, text, "see its log for what it mirrored; inspect again after some tokens")
 
 
 def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
@@ -85,6 +109,9 @@ def _judge_spread(weights: Weights, thread_nodes: frozenset[int], start_again: s
     nodes = weights.nodes
     if weights.mirrored:
         return Verdict(OK, f"{_copies(weights)} on {name_nodes(nodes)}: mirrored")
+    if len(nodes) > 1 and weights.one_copy is None:
+        text = f"{what}: spread over {len(nodes)} nodes; how many copies that makes is not known"
+        return Verdict(WARN, text, start_again)
     if len(nodes) > 1:
         text = f"{_copies(weights)}, {what}: spread over {len(nodes)} nodes, NOT mirrored"
         return Verdict(WARN, text, start_again)
@@ -106,10 +133,8 @@ def _what(weights: Weights) -> str:
 
 
 def _copies(weights: Weights) -> str:
-    """As in "1.02 copies of 379 GiB", or what is known of it."""
-    if weights.copies is None or weights.one_copy is None:
-        return f"{size(weights.bytes)} in all"
-    return f"{copies_text(weights.copies)} of {size(weights.one_copy)}"
+    """As in "1.02 copies of 379 GiB"."""
+    return f"{copies_text(weights.copies or 0.0)} of {size(weights.one_copy or 0)}"
 
 
 def copies_text(copies: float) -> str:

@@ -160,6 +160,34 @@ def test_p08_a_model_that_is_still_faulting_in_is_not_final(root, shared_dir):
     assert f"numamirror inspect {PID} --until-settled" in report(root)
 
 
+def test_anonymous_memory_without_a_known_model_is_not_counted_in_copies(root):
+    lines, maps = anonymous(0x7F0000000000, {"0": 5000, "1": 5000})
+    write_process(root, lines, maps=maps, arguments=("database",), cpus=(0, 8))
+    assert document(root)["weights"]["copies"] is None
+    assert "how many copies that makes is not known" in verdicts(root)
+    assert "if these are weights: numamirror run -- database" in report(root)
+
+
+@pytest.mark.parametrize(("on_node_1", "level"), [(6500, "ok"), (1000, "warn")])
+def test_an_engine_that_mirrors_by_itself_is_judged_by_what_the_kernel_shows(
+    root, on_node_1, level
+):
+    pages = 7000 * MIB // 4096
+    lines, maps = anonymous(0x7F0000000000, {"1": on_node_1})
+    start = 0x7E0000000000
+    write_process(
+        root,
+        f"{start:x} default file=/models/m.gguf mapped={pages} N0={pages} {PAGE_OF_4K}\n{lines}",
+        maps=f"{start:x}-{start + 7000 * MIB:x} r--s 00000000 fe:00 12 /models/m.gguf\n{maps}",
+        arguments=("llama-server", "--numa", "mirror", "-m", "/models/m.gguf"),
+        cpus=(0, 8),
+    )
+    shares = {6500: "93 %", 1000: "14 %"}
+    said = verdicts(root)
+    assert said.startswith(f"{level}: the engine mirrors by itself (--numa mirror)")
+    assert f"node 0 100 %, node 1 {shares[on_node_1]}" in said
+
+
 def test_a_split_model_is_measured_by_all_its_parts(root):
     lines, maps = anonymous(0x7F0000000000, {"0": 300, "1": 300})
     arguments = ("engine", "--model=m-00002-of-00003.gguf")

@@ -118,6 +118,26 @@ def test_threads_are_counted_on_the_node_of_the_cpu_they_ran_on(sleeper):
         child.wait()
 
 
+def test_threads_that_only_wait_do_not_count_as_computing():
+    code = (
+        "import os, threading, time\n"
+        "e = threading.Event()\n"
+        "for _ in range(3): threading.Thread(target=e.wait, daemon=True).start()\n"
+        "end = time.process_time() + 0.5\n"
+        "while time.process_time() < end: pass\n"
+        "print('up', flush=True); e.wait()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout and child.stdout.readline()
+    try:
+        threads = read_threads(child.pid, dict.fromkeys(range(os.cpu_count() or 1), 0))
+        assert threads.running == {0: 4}
+        assert threads.computing == {0: 1}
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_spinning_thread_is_busy_and_a_waiting_one_is_not(sleeper):
     spinner = subprocess.Popen(
         [sys.executable, "-c", "print(1, flush=True)\nwhile 1: pass"], stdout=subprocess.PIPE
