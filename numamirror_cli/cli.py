@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": "Say what each strategy would cost and give a model, before it is started.",
     "cache": "Say where the page cache of a model lies; drop it, or read it in on a node.",
     "check": "Say what a mirror can do with a program, before it is started.",
+    "doctor": "Say what stands in the way of local reads, and what to do about it.",
     "completion": "Print the script that completes commands and options in a shell.",
 }
 
