@@ -13,6 +13,7 @@ from numamirror_cli.doctor.kernel_checks import kernel_checks
 from numamirror_cli.doctor.machine_checks import machine_checks
 from numamirror_cli.doctor.settings import UNLIMITED
 from numamirror_cli.engine.examination import examine_command
+from numamirror_cli.engine.followed import program_arguments
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import find_target
@@ -52,7 +53,7 @@ def _subject(command: Sequence[str], facts: Facts, ours: bool) -> Subject:
     if ours:
         shim, caller = find_shim(facts.environ), this_caller()
         examination = examine_command(command, shim, caller, facts.environ)
-        words = find_target(command, facts.environ).arguments
+        words = program_arguments(find_target(command, facts.environ))
     try:
         arguments = parse_engine_args(["engine", *words])
     except NumaMirrorError as error:

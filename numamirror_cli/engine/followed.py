@@ -13,7 +13,7 @@ from pathlib import Path
 from numamirror_cli.engine.elf import read_elf
 from numamirror_cli.engine.engines import backends_beside, read_images
 from numamirror_cli.engine.libraries import linked_files
-from numamirror_cli.engine.python_imports import imported_libraries
+from numamirror_cli.engine.python_imports import imported_libraries, read_python_command
 from numamirror_cli.engine.python_path import is_python
 from numamirror_cli.engine.shell_words import is_shell, named_programs
 from numamirror_cli.engine.target import Target, find_target
@@ -81,6 +81,15 @@ def named_in_arguments(target: Target, environ: Mapping[str, str]) -> Followed:
     """
     roots = [file for word in target.arguments for file in _named_by(word)]
     return _with_linked(None, roots, environ)
+
+
+def program_arguments(target: Target) -> tuple[str, ...]:
+    """The arguments that the program itself reads: behind a script's name, for an interpreter."""
+    if is_python(target.image):
+        return read_python_command(target.arguments).arguments
+    if is_shell(target.image):
+        return target.arguments[1:]
+    return target.arguments
 
 
 def _loaded_by(target: Target, environ: Mapping[str, str]) -> tuple[list[Path], list[str]]:

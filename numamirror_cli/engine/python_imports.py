@@ -39,27 +39,48 @@ class _Source:
     package: str = ""
 
 
+@dataclass(frozen=True)
+class PythonCommand:
+    """What an interpreter is told to run. kind: "-c", "-m", "script", or "" for nothing that has a
+    name. what: the code, the module or the script's path; arguments: what the program gets."""
+
+    kind: str = ""
+    what: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+def read_python_command(arguments: Sequence[str]) -> PythonCommand:
+    """The arguments of python(1), its own options left out."""
+    words = list(arguments)
+    while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
+        words = words[2:] if words[0] in _VALUES else words[1:]
+    if words[:1] in (["-c"], ["-m"]) and len(words) > 1:
+        return PythonCommand(words[0], words[1], tuple(words[2:]))
+    if not words or words[0].startswith("-"):
+        return PythonCommand()
+    return PythonCommand("script", words[0], tuple(words[1:]))
+
+
 def imported_libraries(
     interpreter: Path, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> Imports:
     """Follow `interpreter arguments...`: a script, -m MODULE or -c CODE."""
-    words = list(arguments)
-    while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
-        words = words[2:] if words[0] in _VALUES else words[1:]
-    if words[:1] == ["-c"] and len(words) > 1:
-        path = module_path(interpreter, Path.cwd(), environ)
-        return _follow([_Source(words[1])], path)
-    if words[:1] == ["-m"] and len(words) > 1:
-        path = module_path(interpreter, Path.cwd(), environ)
-        start = f"import {words[1]}, {words[1]}.__main__"
-        if _is_standard(words[1]):
-            return Imports()
-        if not find_module(words[1], path):
-            return Imports((), f"module {words[1]} was not found")
-        return _follow([_Source(start)], path)
-    if not words or words[0] == "-":
+    command = read_python_command(arguments)
+    if not command.kind:
         return Imports((), "no script is named")
-    script = Path(words[0])
+    if command.kind == "script":
+        return _follow_script(Path(command.what), interpreter, environ)
+    path = module_path(interpreter, Path.cwd(), environ)
+    if command.kind == "-c":
+        return _follow([_Source(command.what)], path)
+    if _is_standard(command.what):
+        return Imports()
+    if not find_module(command.what, path):
+        return Imports((), f"module {command.what} was not found")
+    return _follow([_Source(f"import {command.what}, {command.what}.__main__")], path)
+
+
+def _follow_script(script: Path, interpreter: Path, environ: Mapping[str, str]) -> Imports:
     if script.is_dir():  # python DIRECTORY runs its __main__.py
         script = script / "__main__.py"
     text = _read(script)

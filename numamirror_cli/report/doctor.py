@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -27,7 +28,7 @@ def render_doctor(checks: Sequence[Check]) -> RenderableType:
         level = Text(check.level, style=_STYLES[check.level])
         table.add_row(level, check.name, Text(printable(check.text)))
         if check.remedy:
-            table.add_row("", "", Text(f"  {printable(check.remedy)}"))
+            table.add_row("", "", Padding(Text(printable(check.remedy)), (0, 0, 0, 2)))
     return Group(table, Text(), Text(_sums(checks)))
 
 
