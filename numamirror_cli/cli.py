@@ -17,6 +17,7 @@ COMMANDS = {
     "topology": "Show nodes, distances, GPUs, and which node is home and why.",
     "bench": "Measure how fast each node reads each node's memory.",
     "plan": "Say what each strategy would cost and give a model, before it is started.",
+    "observe": "Start a program as it is and count what it reads from which node.",
     "cache": "Say where the page cache of a model lies; drop it, or read it in on a node.",
     "check": "Say what a mirror can do with a program, before it is started.",
     "doctor": "Say what stands in the way of local reads, and what to do about it.",

@@ -32,6 +32,7 @@ _ROOT = Path("/")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.05, 18),
+    metavar="S",
     default=2.0,
     show_default=True,
     help="For each of the three figures of a pair of nodes.",

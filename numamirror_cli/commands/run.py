@@ -19,7 +19,9 @@ from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.record import write_whole
 from numamirror_cli.launch.session import Outcome, Session
-from numamirror_cli.launch.strategies import AUTO, STRATEGIES
+from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
+from numamirror_cli.plan.cores import cores_by_mirror_node
+from numamirror_cli.plan.predict import Reader
 from numamirror_cli.report.live import LiveReport
 from numamirror_cli.report.run import (
     dry_run_lines,
@@ -91,6 +93,11 @@ no such program.
     help="What the replicas of one copy may take, in bytes or as a share of the smallest node "
     "that gets one; weights that are read most come first.  [default: what is free]",
 )
+@click.option(
+    "--observe",
+    is_flag=True,
+    help="Copy and move nothing; count what is read from where (numamirror observe).",
+)
 @click.option("--copy-home", is_flag=True, help="Give the home node a replica too.")
 @click.option(
     "--no-heal", is_flag=True, help="Leave a primary that is not on the home node where it is."
@@ -144,6 +151,7 @@ def command(
     per: str,
     min_size: int,
     budget: Budget | None,
+    observe: bool,
     copy_home: bool,
     no_heal: bool,
     rehearse: int | None,
@@ -159,6 +167,7 @@ def command(
     PROGRAM is neither changed nor rebuilt, and it always starts: what cannot be done is said in
     one line on stderr and left out. stdin and stdout are PROGRAM's alone.
     """
+    strategy = _chosen_strategy(strategy, observe, require)
     wishes = Wishes(
         home,
         nodes,
@@ -168,7 +177,7 @@ def command(
         copy_home,
         heal=not no_heal,
         budget=budget,
-        strategy=require if require and strategy == AUTO else strategy,
+        strategy=strategy,
     )
     # Whoever waits for a plan, or must have a mirror, has the time for a thorough look.
     thorough = dry_run or require is not None
@@ -183,6 +192,18 @@ def command(
     if require and not is_mirrored(outcome) and outcome.ending.status == 0:
         raise NumaMirrorError("--require mirror: nothing was mirrored in this run", exit_code=125)
     sys.exit(outcome.ending.status)
+
+
+def _chosen_strategy(strategy: str, observe: bool, require: str | None) -> str:
+    """--observe and --require name a strategy too; none may contradict another."""
+    wanted = OBSERVE if observe else require
+    if wanted is None:
+        return strategy
+    if strategy not in (AUTO, wanted) or (observe and require):
+        other = f"--strategy {strategy}" if strategy != AUTO else f"--require {require}"
+        what = "--observe" if observe else f"--require {require}"
+        raise click.UsageError(f"{what} and {other} exclude one another")
+    return wanted
 
 
 def _chosen_root(option: Path | None, dry_run: bool) -> Path:
@@ -219,7 +240,8 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
         say(notice_line(policy.notice))
     if plan.affinity and (notice := inherit_affinity(plan.affinity)):
         say(notice_line(notice))
-    live = LiveReport(rehearsal=bool(plan.rehearse), verbose=verbose)
+    observing = plan.strategy == OBSERVE
+    live = LiveReport(rehearsal=bool(plan.rehearse), verbose=verbose, observing=observing)
     nodes = [node.id for node in ready.machine.nodes]
     session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)
     environment = child_environment(plan, session.events_name, os.environ)
@@ -253,10 +275,21 @@ def _plan_object(ready: Preflight, environment: dict[str, str]) -> dict[str, Any
 
 def _report(ready: Preflight, outcome: Outcome, report: str) -> None:
     if report == "full":
-        print_report(ready.plan, outcome)
+        print_report(ready.plan, outcome, _reader(ready))
     elif report == "summary":
         for line in summary_lines(ready.plan, outcome):
             say(line)
+
+
+def _reader(ready: Preflight) -> Reader | None:
+    """The machine as predictions take it, where it was measured."""
+    bandwidth, machine = ready.evidence.bandwidth, ready.machine
+    if bandwidth is None or not bandwidth.covers(machine.mirror_nodes):
+        return None
+    home = ready.plan.home.node
+    return Reader(
+        bandwidth, cores_by_mirror_node(machine), machine.mirror_nodes[0] if home is None else home
+    )
 
 
 def _write_before(path: Path, document: dict[str, Any]) -> None:

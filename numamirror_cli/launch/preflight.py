@@ -28,7 +28,8 @@ from numamirror_cli.plan.bandwidth import Bandwidth
 
 @dataclass(frozen=True)
 class Preflight:
-    """Ready to start. caller: the policy under which we run, as the kernel says."""
+    """Ready to start. caller: the policy under which we run, as the kernel says. evidence: what
+    the strategy was chosen by."""
 
     command: tuple[str, ...]
     target: Target
@@ -36,6 +37,7 @@ class Preflight:
     host: Host
     caller: PolicyOutcome
     plan: Plan
+    evidence: Evidence
 
 
 def prepare(
@@ -66,12 +68,15 @@ def prepare(
     circumstances = Circumstances(caller.policy, preload, environ.get(HOME_VARIABLE, ""))
     plan = make_plan(machine, wishes, circumstances)
     evidence = Evidence(
-        read_engine_words(target.arguments), _bandwidth(machine, root), caller.policy
+        read_engine_words(target.arguments),
+        _bandwidth(machine, root),
+        caller.policy,
+        preload.entries if preload.reaches_program else (),
     )
     plan = with_strategy(plan, machine, wishes.strategy, evidence)
     notes = (caller.notice, _balancing(host, plan))
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
-    return Preflight(tuple(command), target, machine, host, caller, plan)
+    return Preflight(tuple(command), target, machine, host, caller, plan, evidence)
 
 
 def _deadly(calls: Sequence[str]) -> Notice:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from numamirror_cli.launch.copies import Copy
+from numamirror_cli.launch.copies import Copy, copies_per_node
 from numamirror_cli.launch.engine_words import EngineWords
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
@@ -30,11 +30,13 @@ _BESIDES = 1 / 8
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the choice rests on. caller_policy: as in Circumstances."""
+    """What the choice rests on. caller_policy: as in Circumstances. shim: what to add to
+    LD_PRELOAD, empty where it would not reach the program."""
 
     engine: EngineWords
     bandwidth: Bandwidth | None
     caller_policy: Policy | None
+    shim: tuple[str, ...] = ()
 
 
 def with_strategy(plan: Plan, machine: Machine, wished: str, evidence: Evidence) -> Plan:
@@ -42,8 +44,10 @@ def with_strategy(plan: Plan, machine: Machine, wished: str, evidence: Evidence)
     is replaced by what the plan had, with a notice that says why."""
     if wished == MIRROR:
         return plan
-    if wished in (SHARD, OBSERVE):
-        return _with_shim(plan, wished)
+    if wished == SHARD:
+        return _sharded(plan)
+    if wished == OBSERVE:
+        return _observed(plan, machine, evidence)
     if plan.rehearse:
         return plan if wished == AUTO else _refused(plan, wished, "a rehearsal has no real nodes")
     if wished == AUTO:
@@ -57,22 +61,35 @@ def with_strategy(plan: Plan, machine: Machine, wished: str, evidence: Evidence)
     return _interleaved(plan, machine, evidence)
 
 
-def _with_shim(plan: Plan, wished: str) -> Plan:
-    """Shard and observe need what a mirror needs: the shim, and for shard several nodes."""
-    if wished == OBSERVE:
-        possible = bool(plan.preload) and bool(plan.copies or plan.rehearse)
-        reason = "observed: nothing is copied or moved"
-        changed = replace(plan, strategy=OBSERVE, reason=reason, policy=None, intended=True)
-    else:
-        possible = plan.mirrors
-        nodes = f"{len(plan.copies) or plan.rehearse} nodes"
-        reason = f"each row on the node of the thread that reads it, {nodes}, one copy in all"
-        changed = replace(plan, strategy=SHARD, reason=reason, intended=True)
-    return changed if possible else _refused(plan, wished, plan.reason)
+def _sharded(plan: Plan) -> Plan:
+    """Rows placed with their readers: needs what a mirror needs, but for the room."""
+    if not plan.mirrors:
+        return _refused(plan, SHARD, plan.reason)
+    nodes = f"{len(plan.copies) or plan.rehearse} nodes"
+    reason = f"each row on the node of the thread that reads it, {nodes}, one copy in all"
+    return replace(plan, strategy=SHARD, reason=reason, intended=True)
+
+
+def _observed(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
+    """All nodes are looked at, also those that a policy of the caller leaves no memory on, and a
+    machine's only one."""
+    copies = () if plan.rehearse else copies_per_node(machine, machine.mirror_nodes)
+    if not evidence.shim or not (copies or plan.rehearse):
+        return _refused(plan, OBSERVE, plan.reason)
+    return replace(
+        plan,
+        strategy=OBSERVE,
+        reason="observed: nothing is copied or moved",
+        copies=copies,
+        preload=evidence.shim,
+        policy=None,
+        intended=True,
+    )
 
 
 def _refused(plan: Plan, wished: str, why: str) -> Plan:
-    note = Notice(f"--strategy {wished} is not possible", why)
+    option = "--observe" if wished == OBSERVE else f"--strategy {wished}"
+    note = Notice(f"{option} is not possible", why)
     return replace(plan, notes=(*plan.notes, note))
 
 

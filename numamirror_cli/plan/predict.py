@@ -132,7 +132,12 @@ def compare(
     the mirror, on whichever side it is."""
     ours = reading_time(strategy, 1.0, machine, coverage)
     theirs = reading_time(other, 1.0, machine, coverage)
-    most = fixed * best_reading_time(1.0, machine)
+    return times_as_fast(ours, theirs, fixed * best_reading_time(1.0, machine))
+
+
+def times_as_fast(ours: Range, theirs: Range, most: float) -> Range:
+    """The ratio of two speeds, given their reading times and the largest fixed part of both, in
+    seconds."""
     ratios = [
         (their + part) / (our + part)
         for part in (0.0, most)

@@ -8,9 +8,11 @@ from numamirror_cli.report.run import event_line, say, stderr_may_be_gone
 
 
 class LiveReport:
-    """Shows events as they come. rehearsal: nodes are pretended; verbose: say more."""
+    """Shows events as they come. rehearsal: nodes are pretended; verbose: say more; observing: a
+    coverage is neither wanted nor there."""
 
-    def __init__(self, rehearsal: bool, verbose: bool) -> None:
+    def __init__(self, rehearsal: bool, verbose: bool, *, observing: bool = False) -> None:
+        self._observing = observing
         self._rehearsal = rehearsal
         self._verbose = verbose
         self._progress = ReplicaProgress()
@@ -19,6 +21,8 @@ class LiveReport:
         """One event. Neither what another process sends nor a lost terminal makes this fail."""
         with stderr_may_be_gone():
             self._progress.show(event)
+        if self._observing and event.name == "coverage":
+            return
         if line := event_line(event, self._rehearsal, self._verbose):
             say(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,20 @@ from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from numamirror_cli.memory.status_page import MirrorStatus
+    from numamirror_cli.plan.predict import Reader
     from numamirror_cli.report.verdict import Verdict
 
 
-def print_report(plan: Plan, outcome: Outcome) -> None:
-    """Tables and verdict on stderr: where the pages lay at the last look, what was mirrored."""
-    from rich.console import Group, RenderableType
+def print_report(plan: Plan, outcome: Outcome, machine: Reader | None = None) -> None:
+    """Tables and verdict on stderr: where the pages lay at the last look, what was mirrored or
+    observed. machine: its bandwidth, for what a strategy would make of it."""
+    from rich.console import Group
     from rich.text import Text
 
     from numamirror_cli.report.console import message_console
-    from numamirror_cli.report.mirror import render_mirror
     from numamirror_cli.report.placement import render_placement
     from numamirror_cli.report.verdict import render_verdicts
 
@@ -36,13 +41,22 @@ def print_report(plan: Plan, outcome: Outcome) -> None:
         parts.append(render_placement(shot.placement, shot.pid, shot.command))
         parts.append(Text(f"({moment(shot)})"))
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
-        parts += [Text(), render_mirror(outcome.mirror)]
+        parts += [Text(), _render_reads(plan, outcome.mirror, machine)]
     parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
     with stderr_may_be_gone():
         console = message_console()
         with console.capture() as capture:
             console.print(Group(*parts))
         write_message("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+
+
+def _render_reads(plan: Plan, status: MirrorStatus, machine: Reader | None) -> RenderableType:
+    from numamirror_cli.report.mirror import render_mirror
+    from numamirror_cli.report.observe import render_observed
+
+    if plan.strategy == "observe":
+        return render_observed(status, machine, time.time())
+    return render_mirror(status)
 
 
 def moment(shot: Snapshot) -> str:
@@ -89,6 +103,8 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
         return [_no_engine()]
     from numamirror_cli.report.mirror import judge_mirror
 
+    if plan.strategy == "observe":
+        return [_observed(outcome.mirror)]
     verdicts = list(judge_mirror(outcome.mirror))
     if outcome.mirrors > 1:
         text = f"{outcome.mirrors} processes had weights; this is the one with most"
@@ -118,6 +134,16 @@ def _no_handshake(outcome: Outcome) -> Verdict:
             BAD, f"{said}: it is loaded, and no engine that it knows runs in the program"
         )
     return Verdict(BAD, f"{said}: it was not loaded into the program", remedy)
+
+
+def _observed(status: MirrorStatus) -> Verdict:
+    """What was seen is said whatever it was: nothing was asked for that could have failed."""
+    from numamirror_cli.report.verdict import OK, Verdict
+
+    if status.locality is None:
+        return Verdict(OK, "observed: no weights were read")
+    text = f"observed: {percent(status.locality)} of {size(status.read_bytes)} read from own memory"
+    return Verdict(OK, text, "")
 
 
 def _no_engine() -> Verdict:

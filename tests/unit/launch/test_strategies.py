@@ -51,7 +51,9 @@ def planned(
     machine = read_machine(root, environ={})
     wished = Wishes(**(wishes or {}))
     plan = make_plan(machine, wished, Circumstances(policy, REACHED))
-    return with_strategy(plan, machine, strategy, Evidence(engine, bandwidth, policy))
+    return with_strategy(
+        plan, machine, strategy, Evidence(engine, bandwidth, policy, REACHED.entries)
+    )
 
 
 def said(plan: Plan) -> str:
@@ -165,7 +167,15 @@ def test_on_one_node_there_is_nothing_to_shard_and_something_to_observe(
 ) -> None:
     root = make_root({0: {"cpus": "0-7"}})
     assert "--strategy shard is not possible" in said(planned(root, "shard"))
+    observed = planned_environment(planned(root, "observe"), "")
+    assert observed["NUMAMIRROR_COPIES"] == "0=0-7"
     assert planned(root, "auto").choice is None
+
+
+def test_all_nodes_are_observed_whatever_policy_the_caller_set(make_root: MakeRoot) -> None:
+    caller = Policy("bind", frozenset({0}))
+    plan = planned(make_root(TWO_NODES), "observe", policy=caller)
+    assert planned_environment(plan, "")["NUMAMIRROR_COPIES"] == "0=0-7;1=8-15"
 
 
 def test_bind_warns_of_threads_that_would_share_cores(make_root: MakeRoot) -> None:
