@@ -166,7 +166,7 @@ static void drop_weights(const struct nm_buffer *gone) {
     }
     if (bytes == 0) return;
     nm_event("freed", "\"bytes\":%zu,\"mirrored_bytes\":%zu", bytes, mirrored);
-    if (rest == NULL || rest->count == 0) nm_status_set(NM_FREED, "");
+    if (rest == NULL || rest->count == 0) nm_status_set(NM_FREED, NULL);
     atomic_store(&nm_stale, true);
     atomic_store(&nm_news, true);
 }

@@ -92,3 +92,36 @@ NM_EXPORT void ggml_backend_tensor_set_async(void *backend, void *tensor, const 
     if (real != NULL) real(backend, tensor, data, offset, bytes);
     refresh_tensor(m, tensor, offset, bytes);
 }
+
+/* Rows of the same length at a stride: what lies between the first and the last is taken too. */
+static size_t reach(size_t bytes, size_t rows, size_t stride) {
+    return rows == 0 ? 0 : (rows - 1) * stride + bytes;
+}
+
+NM_EXPORT void ggml_backend_tensor_set_2d(void *tensor, const void *data, size_t offset,
+                                          size_t bytes, size_t rows, size_t stride,
+                                          size_t data_stride) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, const void *, size_t, size_t, size_t, size_t, size_t) =
+        m->real[NM_SYM_ggml_backend_tensor_set_2d];
+    if (real != NULL) real(tensor, data, offset, bytes, rows, stride, data_stride);
+    refresh_tensor(m, tensor, offset, reach(bytes, rows, stride));
+}
+
+NM_EXPORT void ggml_backend_tensor_set_2d_async(void *backend, void *tensor, const void *data,
+                                                size_t offset, size_t bytes, size_t rows,
+                                                size_t stride, size_t data_stride) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, void *, const void *, size_t, size_t, size_t, size_t, size_t) =
+        m->real[NM_SYM_ggml_backend_tensor_set_2d_async];
+    if (real != NULL) real(backend, tensor, data, offset, bytes, rows, stride, data_stride);
+    refresh_tensor(m, tensor, offset, reach(bytes, rows, stride));
+}
+
+NM_EXPORT void ggml_backend_tensor_memset(void *tensor, uint8_t value, size_t offset,
+                                          size_t bytes) {
+    struct nm_module *m = nm_caller_module(NM_CALLER());
+    void (*real)(void *, uint8_t, size_t, size_t) = m->real[NM_SYM_ggml_backend_tensor_memset];
+    if (real != NULL) real(tensor, value, offset, bytes);
+    refresh_tensor(m, tensor, offset, bytes);
+}

@@ -79,6 +79,6 @@ void nm_status_end(void) {
 void nm_status_set(enum nm_state state, const char *reason) {
     nm_status_begin();
     nm_status->state = state;
-    snprintf(nm_status->reason, sizeof nm_status->reason, "%s", reason);
+    if (reason != NULL) snprintf(nm_status->reason, sizeof nm_status->reason, "%s", reason);
     nm_status_end();
 }

@@ -18,7 +18,7 @@ void nm_status_leave(void);
 void nm_status_begin(void);
 void nm_status_end(void);
 
-/* Sets state and reason, bracketed. */
+/* Sets state and reason, bracketed; a reason of NULL keeps the one that stands. */
 void nm_status_set(enum nm_state state, const char *reason);
 
 #endif

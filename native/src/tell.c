@@ -14,7 +14,7 @@
 #include "status.h"
 
 struct totals {
-    size_t gemm, mirrored, sharded, observed, small, refused, tensors;
+    size_t gemm, mirrored, sharded, observed, small, refused, written, tensors;
 };
 
 static struct totals count_up(const struct nm_table *table) {
@@ -34,6 +34,7 @@ static struct totals count_up(const struct nm_table *table) {
             sum.small += weight->bytes;
         else
             sum.refused += weight->bytes;
+        if (weight->state == NM_WEIGHT_MIRRORED && dead) sum.written += weight->bytes;
     }
     return sum;
 }
@@ -61,7 +62,7 @@ static void recount_copy(const struct nm_table *table, int copy, struct nm_range
         in_place = in_place || primary;
         ranges[count++] =
             (struct nm_range){(const char *)weight->start + weight->delta[copy], weight->bytes};
-        bytes += weight->bytes;
+        if (!atomic_load(&weight->dead)) bytes += weight->bytes;
     }
     const struct nm_copy *where = &nm_config.copy[copy];
     struct nm_sample sample = nm_sample_ranges(ranges, count, where->nodes, where->node_count);
@@ -87,6 +88,8 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     atomic_store(&nm_stale, false);
     struct nm_range *ranges = calloc(table->count + 1, sizeof *ranges);
     struct totals sum = count_up(table);
+    if (sum.written > 0 && kept[0] == '\0')
+        snprintf(kept, sizeof kept, "the engine writes to these weights while it computes");
     for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
         if (sum.sharded > 0)
             recount_shard(copy);

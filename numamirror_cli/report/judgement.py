@@ -70,9 +70,7 @@ def _remedy(weights: Weights, start_again: str) -> str:
     return f"if these are weights: {start_again}"
 
 
-def _judge_own_mirror(
-    weights: Weights, one_copy: int, thread_nodes: frozenset[int]
-) -> Verdict:
+def _judge_own_mirror(weights: Weights, one_copy: int, thread_nodes: frozenset[int]) -> Verdict:
     """An engine that mirrors by itself, by what the kernel shows: is a copy where threads are?"""
     shares = {node: weights.by_node.get(node, 0) / one_copy for node in sorted(thread_nodes)}
     held = ", ".join(f"node {node} {percent(min(1.0, s))}" for node, s in shares.items())

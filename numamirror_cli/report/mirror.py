@@ -67,13 +67,25 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
 
 def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
     """What to make of a mirror. Nothing is called mirrored that no sample found in place."""
-    if status.state in ("mirrored", "partial", "freed"):
+    state = _state_before_freed(status) if status.state == "freed" else status.state
+    if state in ("mirrored", "partial"):
         return tuple(_judge_built(status))
-    if status.state == "sharded":
+    if state == "sharded":
         return (_judge_shard(status),)
-    if status.state == "observed":
+    if state == "observed":
         return (_judge_observed(status),)
     return (_judge_not_built(status),)
+
+
+def _state_before_freed(status: MirrorStatus) -> str:
+    """What the figures that a freed model leaves behind were figures of."""
+    if status.observed_bytes:
+        return "observed"
+    if status.sharded_bytes:
+        return "sharded"
+    if not status.mirrored_bytes:
+        return "off"
+    return "partial" if status.refused_bytes else "mirrored"
 
 
 def _judge_not_built(status: MirrorStatus) -> Verdict:

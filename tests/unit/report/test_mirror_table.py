@@ -149,6 +149,14 @@ def test_a_mirror_whose_model_was_freed_is_judged_by_the_figures_from_before():
     assert said(replace(MIRRORED, state="freed")) == said(MIRRORED)
 
 
+def test_a_freed_model_that_was_not_mirrored_is_not_called_so_and_keeps_its_reason():
+    freed = replace(MIRRORED, state="freed", mirrored_bytes=0, refused_bytes=235 * MIB, reason="so")
+    assert said(freed) == "bad: NOT mirrored: so"
+    assert said(replace(freed, mirrored_bytes=200 * MIB, refused_bytes=35 * MIB)).startswith(
+        "warn: partly mirrored: 2 copies of 200 MiB"
+    )
+
+
 def test_a_rehearsal_is_labelled_everywhere():
     status = replace(MIRRORED, rehearsal=2)
     assert "0 (pretend)" in printed(render_mirror(status))
