@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,6 @@ def is_for_this_machine(elf: ElfFacts) -> bool:
 
 def _parse(stream: BinaryIO) -> ElfFacts | None:
     # Imported here: it costs more than all the rest of this file, and scripts don't need it.
-    from elftools.common.exceptions import ELFError
     from elftools.elf.dynamic import DynamicSegment
     from elftools.elf.elffile import ELFFile
     from elftools.elf.segments import InterpSegment
@@ -108,9 +108,19 @@ def _parse(stream: BinaryIO) -> ElfFacts | None:
             runpath,
             pie,
         )
-    # A truncated or scrambled file: pyelftools fails wherever its parsing happens to trip.
-    except (ELFError, LookupError, ValueError, ArithmeticError, AttributeError, TypeError, OSError):
+    except errors_of_broken_files():
         return None
+
+
+def errors_of_broken_files() -> tuple[type[Exception], ...]:
+    """What pyelftools raises on a truncated or scrambled file, wherever its parsing trips."""
+    from elftools.common.exceptions import ELFError
+    from elftools.construct import ConstructError
+
+    return (
+        *(ELFError, ConstructError, struct.error, LookupError, ValueError, ArithmeticError),
+        *(AttributeError, TypeError, OSError, MemoryError),
+    )
 
 
 def _strings(segment: Any, tag: str, attribute: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from numamirror_cli.engine.followed import (
     follow_library,
     named_in_arguments,
 )
+from numamirror_cli.engine.libraries import linked_files
 from numamirror_cli.engine.marks import asks_for_mirror
 from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import Caller
@@ -90,12 +91,8 @@ def examine_command(
     followed, engines = look_into(command, environ)
     target = followed.target
     assert target is not None
-    preloads = [judge_preload(target, shim, caller, environ)]
-    holding = {file for found in engines for file in found.engine.libraries}
-    # A program that a script starts counts when the engine is in it, or it holds nothing else.
-    for started in followed.started:
-        if started.image in holding:
-            preloads.append(judge_preload(started, shim, caller, environ))
+    programs = (target, *followed.started) if engines else (target,)
+    preloads = [judge_preload(program, shim, caller, environ) for program in programs]
     preload = next((p for p in preloads if not p.reaches_program), preloads[0])
     reach = overall(engines, followed, target.arguments)
     return Examination(
@@ -118,14 +115,24 @@ def look_into(
     engines = _examined(followed)
     for look_further in (named_in_arguments, follow_beside):
         if engines:
-            return followed, engines
+            break
         further = look_further(target, environ)
         if engines := _examined(further):
             files = tuple(dict.fromkeys((*followed.files, *further.files)))
             followed = replace(followed, files=files, missing=followed.missing + further.missing)
     if not engines:
         followed = replace(followed, unfollowed=followed.unfollowed + _why_unknown(followed))
-    return followed, engines
+        return followed, ()
+    return _without_tools(followed, engines, environ), engines
+
+
+def _without_tools(
+    followed: Followed, engines: Sequence[Found], environ: Mapping[str, str]
+) -> Followed:
+    """Of the programs that a script names, those with an engine; not `dirname` and the like."""
+    holding = {file for found in engines for file in found.engine.libraries}
+    started = (t for t in followed.started if holding & set(linked_files(t.image, environ).files))
+    return replace(followed, started=tuple(started))
 
 
 def examine_library(path: Path, shim: Shim, environ: Mapping[str, str]) -> Examination:

@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numamirror_cli.engine.elf import ElfFacts, is_for_this_machine, read_elf
+from numamirror_cli.engine.elf import (
+    ElfFacts,
+    errors_of_broken_files,
+    is_for_this_machine,
+    read_elf,
+)
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -56,14 +61,12 @@ def read_image(path: Path, names: frozenset[str]) -> Image | None:
     elf = read_elf(path)
     if elf is None or not is_for_this_machine(elf):
         return None if elf is None else Image(path, elf)
-    from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as stream:
         try:
             return _parse(path, elf, ELFFile(stream), names)
-        # A truncated or scrambled file: pyelftools fails wherever its parsing happens to trip.
-        except (ELFError, struct.error, LookupError, ValueError, AttributeError, TypeError):
+        except errors_of_broken_files():
             return Image(path, elf)
 
 

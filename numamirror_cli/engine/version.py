@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from numamirror_cli.engine.elf import errors_of_broken_files
 from numamirror_cli.engine.image import Image
 
 _BUILD_NUMBER, _GGML_VERSION, _GGML_COMMIT = "LLAMA_BUILD_NUMBER", "ggml_version", "ggml_commit"
@@ -90,7 +92,7 @@ def _at(path: Path, address: int, count: int) -> bytes:
     """Up to `count` bytes that the file has at that address when it is loaded at 0."""
     from elftools.elf.elffile import ELFFile
 
-    with path.open("rb") as stream:
+    with suppress(*errors_of_broken_files()), path.open("rb") as stream:
         for segment in ELFFile(stream).iter_segments("PT_LOAD"):
             start = address - segment["p_vaddr"]
             if 0 <= start < segment["p_filesz"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,6 +213,23 @@ def test_a_broken_library_is_passed_over(build: Build, tmp_path: Path) -> None:
         broken = tmp_path / f"broken{length}.so"
         broken.write_bytes(whole[:length])
         find_engines([broken])
+
+
+def test_a_scrambled_library_is_passed_over(build: Build, tmp_path: Path) -> None:
+    whole = build.one_library().read_bytes()
+    chance = random.Random(27986)
+    for number in range(150):
+        scrambled = bytearray(whole)
+        # The headers and tables, where a byte decides how far is read; and anywhere.
+        for _ in range(8):
+            span = 1024 if number % 2 else len(whole)
+            scrambled[chance.randrange(4, span)] = chance.randrange(256)
+        for _ in range(4):
+            scrambled[-chance.randrange(1, 2048)] = chance.choice((0, 0x7F, 0xFF))
+        path = tmp_path / f"scrambled{number}.so"
+        path.write_bytes(scrambled)
+        for engine in find_engines(follow_library(path, {}).files):
+            reach_of_engine(engine)
 
 
 def test_of_several_engines_the_least_able_decides() -> None:
