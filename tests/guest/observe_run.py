@@ -25,7 +25,7 @@ from kernel_view import node_of_cpu, one_cpu_per_node, pages_by_node, replica_ar
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 
 HERE = Path(__file__).parent
-COUNTS = ("replica_bytes", "home_bytes", "other_bytes")
+COUNTS = ("replica_bytes", "home_bytes", "shard_bytes", "other_bytes")
 NUMAMIRROR = [sys.executable, "-m", "numamirror_cli"]
 
 
@@ -90,7 +90,7 @@ def reads_when_pinned(pid: int, generate_again: Callable[[], Any]) -> list[dict[
     to another node; that happens in a generation that is not counted.
     """
     status = read_mirror_status(pid)
-    if status is None:
+    if status is None or "OBSERVE_NO_READS" in os.environ:
         return []
     cpus = one_cpu_per_node(pid)
     held = {thread.tid: cpu for thread, cpu in zip(status.threads, cpus, strict=True)}

@@ -1,0 +1,108 @@
+"""`run --observe` and `bench` on two nodes: what they say is what the kernel's page locations make
+of it. Speeds mean nothing under emulation and are not looked at."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from . import steps
+from .catalogue import TWO_NODES
+from .conftest import Boot, Model
+from .vm import Result, Step
+
+# The policy under which the engine loads its model decides where the weights lie.
+POLICIES = {"all on node 0": "preferred:0", "interleaved": "interleave:0-1"}
+# 2-MiB tensors: a sample in even strides would see every other page of an interleaved one.
+MODEL = "tiny-moe-F16"
+DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
+
+UNDER_POLICY = """
+import os, sys
+from numamirror_cli.memory.policy import parse_policy, set_policy
+set_policy(parse_policy(sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def under(policy: str, step: Step) -> Step:
+    return replace(step, command=(sys.executable, "-c", UNDER_POLICY, policy, *step.command))
+
+
+@pytest.fixture(scope="module")
+def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
+    orders = []
+    for name, policy in POLICIES.items():
+        observed = steps.observed_run(name, model(MODEL), "--observe", "--min-size", "1")
+        orders += [steps.shell(f"{name}, caches", DROP_CACHES), under(policy, observed)]
+    mirrored = steps.observed_run(
+        "mirrored", model(MODEL), "--strategy", "mirror", "--min-size", "1"
+    )
+    bench = Step("bench", (*steps.NUMAMIRROR, "bench", "--json", "--seconds", "0.1"), limit=200)
+    return boot_guest(TWO_NODES, [*orders, steps.shell("caches", DROP_CACHES), mirrored, bench])
+
+
+def local_shares(seen: Any) -> dict[int, float]:
+    """Of what the thread on each node read while it was held there, the local share."""
+    return {
+        read["node"]: read["shard_bytes"] / (read["shard_bytes"] + read["other_bytes"])
+        for read in seen["reads"]
+    }
+
+
+def error(seen: Any) -> float:
+    """The 95 % bound that is printed, for a share of one half."""
+    return 1.96 * 0.5 / (64 * seen["status"]["gemm_tensors"]) ** 0.5 + 1 / 256
+
+
+def test_with_all_weights_on_node_0_half_of_the_reads_are_local(results: dict[str, Result]) -> None:
+    seen = results["all on node 0"].json()
+    shares = local_shares(seen)
+    assert shares[0] == pytest.approx(1.0, abs=error(seen))
+    assert shares[1] == pytest.approx(0.0, abs=error(seen))
+    assert sum(shares.values()) / 2 == pytest.approx(0.5, abs=error(seen))
+
+
+def test_interleaved_weights_are_half_local_to_each_node(results: dict[str, Result]) -> None:
+    seen = results["interleaved"].json()
+    for share in local_shares(seen).values():
+        assert share == pytest.approx(0.5, abs=error(seen))
+
+
+def test_a_mirror_is_all_local(results: dict[str, Result]) -> None:
+    for read in results["mirrored"].json()["reads"]:
+        assert read["other_bytes"] == 0
+        assert read["replica_bytes"] + read["home_bytes"] > 0
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_nothing_is_copied_and_the_policy_is_the_callers(
+    name: str, results: dict[str, Result]
+) -> None:
+    seen = results[name].json()
+    assert seen["replicas"] == []
+    assert seen["status"]["mirrored_bytes"] == 0
+    assert seen["status"]["observed_bytes"] == seen["status"]["gemm_bytes"] > 0
+    assert seen["run"]["plan"]["caller_policy"] == POLICIES[name]
+    assert seen["run"]["plan"]["policy"] is None
+
+
+def test_the_report_names_bytes_per_token_shares_and_strategies(results: dict[str, Result]) -> None:
+    said = results["all on node 0"].json()["stderr"]
+    assert "of weights per token" in said
+    assert "±" in said
+    assert "shard" in said and "interleave" in said
+
+
+def test_the_bench_reads_memory_that_lies_where_it_was_meant_to(
+    results: dict[str, Result],
+) -> None:
+    cells = results["bench"].json()["cells"]
+    assert {(cell["reader"], cell["memory"]) for cell in cells} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    for cell in cells:
+        assert cell["problem"] == ""
+        assert cell["sampled_there"] == cell["sampled"] == 512
+        assert cell["all"]["median"] > 0
