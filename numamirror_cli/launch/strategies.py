@@ -16,12 +16,12 @@ from numamirror_cli.memory.policy import Policy
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.bandwidth import Bandwidth
 from numamirror_cli.plan.cores import cores_by_mirror_node
-from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER, SHARD
 from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU
 from numamirror_cli.plan.ram import available_bytes
 from numamirror_cli.plan.strategy import Situation, choose_strategy
 
-AUTO, SHARD, OBSERVE = "auto", "shard", "observe"
+AUTO, OBSERVE = "auto", "observe"
 STRATEGIES = (AUTO, MIRROR, SHARD, PREFER, INTERLEAVE, BIND, NONE)
 
 # The KV cache and other buffers are not known here: that much of the weights is asked for besides.

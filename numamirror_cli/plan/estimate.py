@@ -13,7 +13,7 @@ from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.engine_args import EngineArguments
 from numamirror_cli.plan.facts import Model
 from numamirror_cli.plan.kv_cache import kv_cache_bytes
-from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER, SHARD
 from numamirror_cli.plan.predict import (
     FIXED_CPU,
     FIXED_WITH_GPU,
@@ -35,7 +35,7 @@ from numamirror_cli.plan.ram import (
 from numamirror_cli.plan.strategy import Situation, Strategy, choose_strategy
 from numamirror_cli.plan.workload import Workload, weigh
 
-STRATEGIES = (MIRROR, PREFER, INTERLEAVE, BIND, NONE)
+STRATEGIES = (MIRROR, SHARD, PREFER, INTERLEAVE, BIND, NONE)
 GB = 1e9
 
 

@@ -1,6 +1,6 @@
 """Where each strategy puts the weights: bytes on every node, and what each node's threads read.
 
-A strategy is one of the words mirror, prefer, interleave, bind and none.
+A strategy is one of the words mirror, shard, prefer, interleave, bind and none.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-MIRROR, PREFER, INTERLEAVE, BIND, NONE = "mirror", "prefer", "interleave", "bind", "none"
+MIRROR, SHARD, PREFER = "mirror", "shard", "prefer"
+INTERLEAVE, BIND, NONE = "interleave", "bind", "none"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ def layout(strategy: str, nodes: Sequence[int], home: int, coverage: float = 1.0
         return Layout({home: {home: 1.0}})
     if strategy == INTERLEAVE:
         return Layout({reader: dict.fromkeys(nodes, 1 / len(nodes)) for reader in nodes})
+    if strategy == SHARD:
+        return Layout({reader: {reader: 1.0} for reader in nodes})
     if strategy == PREFER:
         return Layout({reader: {home: 1.0} for reader in nodes})
     if strategy != MIRROR:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from numamirror_cli.memory.status_page import MirrorStatus
-from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, Layout
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, SHARD, Layout
 from numamirror_cli.plan.predict import (
     Range,
     Reader,
@@ -82,19 +82,18 @@ def share_error(share: float, status: MirrorStatus) -> float:
 
 def local_shares(nodes: int) -> Mapping[str, float]:
     """What share of the reads each strategy makes local, on that many equal nodes."""
-    return {MIRROR: 1.0, "shard": 1.0, INTERLEAVE: 1 / nodes, BIND: 1.0}
+    return {MIRROR: 1.0, SHARD: 1.0, INTERLEAVE: 1 / nodes, BIND: 1.0}
 
 
 def speed_against_now(
     strategy: str, observed: Observed, machine: Reader, fixed: float
 ) -> Range | None:
     """How many times as fast decoding would be; None where the observed nodes are not those of the
-    machine's figures. Shard reads what a mirror reads."""
+    machine's figures."""
     if {node.node for node in observed.nodes} != set(machine.nodes):
         return None
     now = read_seconds(_layout_now(observed, machine), 1.0, machine)
-    name = MIRROR if strategy == "shard" else strategy
-    then = reading_time(name, 1.0, machine)
+    then = reading_time(strategy, 1.0, machine)
     return times_as_fast(then, now, fixed * best_reading_time(1.0, machine))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from numamirror_cli.machine.model import Machine, Node
-from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER, SHARD
 
 Groups = Sequence[Sequence[int]]
 
@@ -62,7 +62,7 @@ def _needs(strategy: str, primary: int, replica: int, groups: Groups, home: int)
     everywhere = tuple(node for group in groups for node in group)
     if strategy == MIRROR:
         return [Need(tuple(group), primary if home in group else replica) for group in groups]
-    if strategy == INTERLEAVE:
+    if strategy in (INTERLEAVE, SHARD):
         return [Need((node,), -(-primary // len(everywhere))) for node in everywhere]
     if strategy in (BIND, PREFER):
         return [Need((home,), primary)]

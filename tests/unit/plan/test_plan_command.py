@@ -109,6 +109,15 @@ def test_the_sums_of_memory_are_those_of_the_strategies(model: Path, two_nodes: 
     assert all(row["tokens_per_second"] is None for row in rows.values())
 
 
+def test_shard_reads_as_a_mirror_does_in_the_memory_of_one_copy(
+    model: Path, two_nodes: Path
+) -> None:
+    rows = strategies(document("--root", two_nodes, "--bandwidth", FIGURES, model))
+    assert rows["shard"]["needs"] == rows["interleave"]["needs"]
+    shard, mirror = (rows[name]["reading_seconds"]["low"] for name in ("shard", "mirror node"))
+    assert shard == pytest.approx(mirror, rel=0.01)  # the mirror leaves small tensors at home
+
+
 def test_copies_for_each_of_four_nodes_and_for_each_socket(model: Path, four_nodes: Path) -> None:
     """34 MiB of model on nodes of which 58 are to be had: 4 copies and 2 copies fit. With a cache
     of 96 MiB the primary fits no node, but a socket."""
