@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numamirror_cli.doctor.settings import Settings, read_settings
-from numamirror_cli.engine.examination import Examination
 from numamirror_cli.machine.cores import read_cores
 from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.model import Machine
@@ -15,11 +15,14 @@ from numamirror_cli.machine.notes import note_on_hidden_nodes
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.machine.sockets import packages_of
 from numamirror_cli.machine.tree import Tree
-from numamirror_cli.memory.model_cache import ModelCache
 from numamirror_cli.memory.policy import Refusal, probe
 from numamirror_cli.notice import Notice
-from numamirror_cli.plan.engine_args import EngineArguments
-from numamirror_cli.plan.estimate import Estimate
+
+if TYPE_CHECKING:
+    from numamirror_cli.engine.examination import Examination
+    from numamirror_cli.memory.model_cache import ModelCache
+    from numamirror_cli.plan.engine_args import EngineArguments
+    from numamirror_cli.plan.estimate import Estimate
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numamirror_cli.engine.engines import (
     IN_PROGRAM_NAMED,
     IN_PROGRAM_STRIPPED,
     Engine,
+    Seams,
 )
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.engine.symbols import Symbol
@@ -71,7 +72,14 @@ def reach_of_engine(engine: Engine) -> Reach:
         return Reach(DENSE_ONLY, why, "use a build with default symbols")
     if not rows:
         return Reach(DENSE_ONLY, "experts are read past the shim: it has none of their functions")
-    return Reach(FULL, f"all of its {len(seams.found)} seams are called through the loader")
+    return Reach(FULL, _how_open(seams))
+
+
+def _how_open(seams: Seams) -> str:
+    found, is_open = len(seams.found), len(seams.found) - len(seams.closed)
+    if is_open == found:
+        return f"all of its {found} seams are called through the loader"
+    return f"{is_open} of its {found} seams are called through the loader, all that weights pass"
 
 
 def worst(reaches: Sequence[Reach]) -> Reach:
