@@ -12,8 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+NEVER = -1000
+
 
 def main(exchange: Path) -> None:
+    set_oom_score(NEVER)
     for key in ("HOME", "TMPDIR"):
         Path(os.environ[key]).mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(json.loads((exchange / "steps.json").read_text())):
@@ -46,6 +49,7 @@ def run_command(step: dict[str, Any], stdout: Any, stderr: Any) -> tuple[int, bo
             stderr=stderr,
             env={**os.environ, **step["environment"]},
             start_new_session=True,
+            preexec_fn=lambda: set_oom_score(0),
         )
     except OSError as error:
         stderr.write(f"{error}\n".encode())
@@ -55,6 +59,11 @@ def run_command(step: dict[str, Any], stdout: Any, stderr: Any) -> tuple[int, bo
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return process.wait(), True
+
+
+def set_oom_score(adjustment: int) -> None:
+    """proc(5), /proc/PID/oom_score_adj: a step may fill the memory, its results must survive."""
+    Path("/proc/self/oom_score_adj").write_text(str(adjustment))
 
 
 def content(file: Any) -> str:

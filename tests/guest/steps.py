@@ -18,10 +18,14 @@ def topology() -> Step:
     return Step("topology", (*NUMAMIRROR, "topology", "--json"))
 
 
-def observed_run(name: str, model: Path, *options: str) -> Step:
-    """`numamirror run OPTIONS` with an engine on `model`, and what the kernel says of it."""
-    script = str(HERE / "observe_run.py")
-    return Step(name, (sys.executable, script, str(model), *options), limit=200)
+def observed_run(name: str, model: Path, *options: str, reads: bool = True) -> Step:
+    """`numamirror run OPTIONS` with an engine on `model`, and what the kernel says of it.
+
+    reads: also count what each thread reads, which takes two more generations.
+    """
+    command = (sys.executable, str(HERE / "observe_run.py"), str(model), *options)
+    environment = {} if reads else {"OBSERVE_NO_READS": "1"}
+    return Step(name, command, limit=200, environment=environment)
 
 
 def run_true(name: str, *options: str) -> Step:

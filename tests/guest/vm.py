@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ from .kernel import find_kernel, find_qemu
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
+# A test run that is killed leaves no guest behind.
+DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 # No journey of the guest's kernel through self-tests, mitigations and old buses: seconds each.
 QUICK_BOOT = "quiet loglevel=4 console=ttyS0 panic=-1 mitigations=off nokaslr cryptomgr.notests"
 
@@ -106,7 +109,7 @@ def boot(guest: Guest, steps: Sequence[Step], work: Path, limit: float = 180) ->
     exchange.mkdir(parents=True)
     write_orders(exchange, steps)
     initramfs = build_initramfs(kernel.modules, work)
-    command = [str(qemu), *qemu_arguments(guest, work, exchange)]
+    command = [*DIE_WITH_US, str(qemu), *qemu_arguments(guest, work, exchange)]
     command += ["-kernel", str(kernel.image), "-initrd", str(initramfs)]
     command += ["-append", f"{QUICK_BOOT} {guest.kernel_options}".strip()]
     complaint = run_to_end(command, limit)
