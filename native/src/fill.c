@@ -8,9 +8,10 @@
 #include <time.h>
 
 #include "config.h"
+#include "read_in.h"
 #include "sys.h"
 
-enum { CHUNK = 4 << 20, MAX_THREADS = 16 };
+enum { CHUNK = 4 << 20, CHUNKS_AHEAD = 4, MAX_THREADS = 16 };
 
 struct work {
     struct nm_fill *fill;
@@ -39,8 +40,8 @@ static uint64_t now_ns(void) {
 
 static size_t chunks_of(const struct nm_piece *piece) { return (piece->bytes + CHUNK - 1) / CHUNK; }
 
-/* Finds the piece of a chunk by bisection and copies it. */
-static void copy_chunk(struct work *work, size_t chunk) {
+/* The part of a piece that a chunk is; the piece is found by bisection. */
+static struct nm_piece chunk_at(const struct work *work, size_t chunk) {
     size_t low = 0, high = work->fill->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -50,10 +51,23 @@ static void copy_chunk(struct work *work, size_t chunk) {
             high = middle;
     }
     const struct nm_piece *piece = &work->fill->pieces[low];
-    size_t offset = (chunk - work->first_chunk[low]) * CHUNK;
-    size_t bytes = piece->bytes - offset < CHUNK ? piece->bytes - offset : CHUNK;
-    memcpy(piece->to + offset, piece->from + offset, bytes);
-    atomic_fetch_add_explicit(&work->done, bytes, memory_order_relaxed);
+    size_t offset = (chunk - work->first_chunk[low]) * CHUNK, rest = piece->bytes - offset;
+    return (struct nm_piece){piece->from + offset, piece->to + offset, rest < CHUNK ? rest : CHUNK};
+}
+
+static void read_in(const struct work *work, size_t chunk) {
+    if (chunk >= work->first_chunk[work->fill->count]) return;
+    struct nm_piece piece = chunk_at(work, chunk);
+    nm_read_in(piece.from, piece.bytes);
+}
+
+/* While a chunk is copied, the file of one further on is read. */
+static void copy_chunk(struct work *work, size_t chunk) {
+    if (chunk < CHUNKS_AHEAD) read_in(work, chunk);
+    read_in(work, chunk + CHUNKS_AHEAD);
+    struct nm_piece piece = chunk_at(work, chunk);
+    memcpy(piece.to, piece.from, piece.bytes);
+    atomic_fetch_add_explicit(&work->done, piece.bytes, memory_order_relaxed);
 }
 
 static void copy_all(struct work *work) {

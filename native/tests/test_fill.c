@@ -1,5 +1,9 @@
-/* Every byte of every piece arrives, whatever the sizes. */
+/* Every byte of every piece arrives, whatever the sizes, and cold files are read in one go. */
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "config.h"
@@ -45,8 +49,58 @@ static void nothing_to_copy_ends_at_once(void) {
     CHECK(last_done[0] == 0);
 }
 
+enum { FILE_BYTES = 16 << 20, PAGE = 4096 };
+
+/* A file of random-access pages as engines map it, dropped from the page cache; NULL where the
+ * file system keeps it there. */
+static char *cold_file(void) {
+    char name[] = "cold-file-XXXXXX";
+    int fd = mkstemp(name);
+    CHECK(fd >= 0 && unlink(name) == 0);
+    char block[PAGE];
+    for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
+        memset(block, page % 251, sizeof block);
+        CHECK(write(fd, block, sizeof block) == PAGE);
+    }
+    CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    char *start = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(start != MAP_FAILED && madvise(start, FILE_BYTES, MADV_RANDOM) == 0);
+    close(fd);
+    unsigned char cached[FILE_BYTES / PAGE];
+    CHECK(mincore(start, FILE_BYTES, cached) == 0);
+    for (int page = 0; page < FILE_BYTES / PAGE; ++page)
+        if (cached[page] & 1) return NULL;
+    return start;
+}
+
+static long major_faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_majflt;
+}
+
+static void a_cold_file_is_not_read_page_by_page(void) {
+    char *from = cold_file(), *to = malloc(FILE_BYTES);
+    if (from == NULL) {
+        printf("not shown: this file system does not drop a file from the page cache\n");
+        return;
+    }
+    struct nm_piece piece = {from, to, FILE_BYTES};
+    struct nm_fill fill = {.copy = 0, .pieces = &piece, .count = 1, .bytes = FILE_BYTES};
+    last_done[0] = 0;
+    long before = major_faults();
+    nm_fill_run(&fill, 1, note_progress);
+    CHECK(major_faults() - before < FILE_BYTES / PAGE / 8);
+    for (int page = 0; page < FILE_BYTES / PAGE; ++page)
+        CHECK(to[page * PAGE] == (char)(page % 251) &&
+              to[page * PAGE + PAGE - 1] == to[page * PAGE]);
+    munmap(from, FILE_BYTES);
+    free(to);
+}
+
 int main(void) {
     RUN(pieces_of_all_sizes_are_copied);
     RUN(nothing_to_copy_ends_at_once);
+    RUN(a_cold_file_is_not_read_page_by_page);
     return 0;
 }
