@@ -4,6 +4,7 @@
 # make man    the manual pages, from the commands' help
 # make wheels wheels for x86_64 and aarch64 in dist/, for glibc 2.17 and newer
 # make test-packaging  those wheels, old systems, another processor, a fresh Debian, the recipes
+# make release  a dry run: does everything agree, and what would be given away?
 # make session the session in the README, on two emulated nodes
 SHELL := /bin/bash
 VENV := .venv
@@ -13,7 +14,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-guest test-packaging man session wheels clean
+.PHONY: demo test lint format test-native test-unit test-engines test-guest test-packaging man session wheels release clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -87,6 +88,9 @@ session: $(VENV)/.all
 
 wheels: $(VENV)/.release man
 	$(PYTHON) tools/build_wheels.py
+
+release: wheels
+	$(PYTHON) tools/release.py
 
 clean:
 	rm -rf build dist $(VENV)

@@ -11,5 +11,6 @@ install(FILES ${NM_COMPLETIONS}/_numamirror DESTINATION ${NM_SHARE}/zsh/site-fun
 install(FILES ${NM_COMPLETIONS}/numamirror.fish DESTINATION ${NM_SHARE}/fish/vendor_completions.d)
 install(FILES ${NM_REPOSITORY}/CHANGELOG.md ${NM_REPOSITORY}/docs/json.md
               ${NM_REPOSITORY}/docs/model.md ${NM_REPOSITORY}/docs/protocol.md
+              ${NM_REPOSITORY}/docs/strategies.md
         DESTINATION ${NM_SHARE}/doc/numamirror)
 install(DIRECTORY ${NM_REPOSITORY}/docs/recipes DESTINATION ${NM_SHARE}/doc/numamirror)

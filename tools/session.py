@@ -28,7 +28,7 @@ PICTURE_COLUMNS = 96
 # Gemma 3 270M is so small that a fifth of it lies in matrices below the default of 1 MiB.
 COMMANDS = {
     "topology": "numamirror topology",
-    "run": f"numamirror run --min-size 0 -- python3 answer.py {MODEL}",
+    "run": f"numamirror run --min-size 0 -- python3 answer.py -m {MODEL}",
 }
 
 

@@ -1,21 +1,23 @@
-"""Completes a prompt with llama.cpp inside this process: python3 answer.py MODEL.gguf [THREADS]."""
+"""Completes a prompt with llama.cpp inside this process. Knows nothing of NumaMirror."""
 
+import argparse
 import os
-import sys
 
 import xllamacpp
 
-model = sys.argv[1]
-threads = int(sys.argv[2]) if len(sys.argv) > 2 else len(os.sched_getaffinity(0))
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("-m", "--model", required=True)
+parser.add_argument("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
+options = parser.parse_args()
 
 params = xllamacpp.CommonParams()
-params.model.path = model
+params.model.path = options.model
 params.n_ctx = 512
 params.n_gpu_layers = 0
 params.fit_params = False
 params.verbosity = 1
-params.cpuparams.n_threads = threads
-params.cpuparams_batch.n_threads = threads
+params.cpuparams.n_threads = options.threads
+params.cpuparams_batch.n_threads = options.threads
 
 server = xllamacpp.Server(params)
 prompt = "The capital of France is"

@@ -186,7 +186,7 @@ def mirrored_in_container(profile: Profile, work: Path) -> subprocess.CompletedP
     import fetch
 
     run = [sys.executable, "-m", "numamirror_cli", "run", "--rehearse", "2", "--require", "mirror"]
-    engine = [sys.executable, str(RECIPES / "answer.py"), str(fetch.gemma())]
+    engine = [sys.executable, str(RECIPES / "answer.py"), "-m", str(fetch.gemma())]
     config = configuration(profile, [*run, "--report", "summary", "--", *engine], work)
     (work / "rootfs").mkdir()
     (work / "config.json").write_text(json.dumps(config))

@@ -184,7 +184,7 @@ def test_a_real_engine_is_mirrored_by_the_shim_of_the_wheel(
     command += [sys.executable, str(REPOSITORY / "docs" / "recipes" / "answer.py")]
     root = unpacked("x86_64")
     done = subprocess.run(
-        [*command, str(fetch.gemma())], capture_output=True, text=True,
+        [*command, "-m", str(fetch.gemma())], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
