@@ -40,3 +40,11 @@ def libllama() -> Path:
 def libllama_engine(libllama: Path, model: Path) -> tuple[str, ...]:
     """The command of a real engine that makes no socket and sets no affinity."""
     return runs.driver("drive_llama_ctypes.py", "--engine-dir", str(libllama), model=model)
+
+
+@pytest.fixture(scope="session")
+def second_model() -> Path:
+    """Another one, whose text is another."""
+    moe = pytest.importorskip("moe", reason="pip install the extra `engines`")
+    path: Path = moe.model("tiny", "dense", "Q8_0")
+    return path

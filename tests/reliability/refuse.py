@@ -102,8 +102,7 @@ def _install(program: Program) -> None:
 
 def main() -> None:
     split = sys.argv.index("--")
-    pairs = [word.split("=") for word in sys.argv[1:split]]
-    refuse({name: code for name, code in pairs})
+    refuse(dict(word.split("=") for word in sys.argv[1:split]))
     command = sys.argv[split + 1 :]
     os.execvp(command[0], command)
 
