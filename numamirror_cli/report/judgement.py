@@ -65,7 +65,7 @@ def judge_weights(
 
 def _remedy(weights: Weights, start_again: str) -> str:
     """Large anonymous memory beside no known model may be no weights at all."""
-    if weights.in_file or weights.one_copy:
+    if weights.in_file or weights.one_copy or not start_again:
         return start_again
     return f"if these are weights: {start_again}"
 
@@ -97,9 +97,15 @@ def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
         yield from judge_weights(
             weights,
             inspection.threads.nodes,
-            start_again=restart_command(inspection.process),
+            start_again=_start_again(inspection),
             settle=f"numamirror inspect {inspection.process.pid} --until-settled",
         )
+
+
+def _start_again(inspection: Inspection) -> str:
+    """The command line that mirrors it; none where one node holds all the memory it may use."""
+    mems = inspection.cpuset.mems
+    return "" if mems is not None and len(mems) < 2 else restart_command(inspection.process)
 
 
 def _judge_spread(weights: Weights, thread_nodes: frozenset[int], start_again: str) -> Verdict:
