@@ -6,7 +6,7 @@ Nothing is ever chosen that needs more memory than is there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.plan.bandwidth import Bandwidth
@@ -86,9 +86,9 @@ def _by_rules(situation: Situation) -> Strategy:
     if situation.few_threads and _is_possible(BIND, situation):
         return Strategy(
             BIND,
-            f"the model fits node {home}, whose {situation.cores[home]} cores serve all "
-            f"{situation.threads} threads",
-            f"more than {situation.cores[home]} threads",
+            f"the model fits node {home}, which has a core for each of "
+            f"{_counted(situation.threads or 0, 'thread')}",
+            f"more than {_counted(situation.cores[home], 'thread')}",
         )
     if _is_possible(MIRROR, situation):
         return Strategy(
@@ -145,6 +145,10 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def _times(gain: Range) -> str:
     low, high = f"{gain.low:.1f}", f"{gain.high:.1f}"
     return f"{low} times" if low == high else f"{low} to {high} times"
@@ -174,8 +178,3 @@ def ram_for(name: str, situation: Situation) -> Ram:
     groups = [(node,) for node in situation.nodes]
     primary, replica = situation.primary or 0, situation.replica or 0
     return ram_of(name, primary, replica, groups, situation.home, situation.there)
-
-
-def without(situation: Situation, *names: str) -> Situation:
-    """The same where these strategies cannot be carried out."""
-    return replace(situation, possible=situation.possible - set(names))

@@ -1,5 +1,5 @@
-"""`run --observe` and `bench` on two nodes: what they say is what the kernel's page locations make
-of it. Speeds mean nothing under emulation and are not looked at."""
+"""On two nodes: what `run --observe` and `bench` say is what the kernel's page locations make of
+it, and what `run --strategy` sets is what the child finds. Emulated speeds mean nothing."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ set_policy(parse_policy(sys.argv[1]))
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
+WHAT_HOLDS = """
+import json, os
+from numamirror_cli.memory.policy import current_policy
+print(json.dumps([str(current_policy()), sorted(os.sched_getaffinity(0))]))
+"""
+
 
 def under(policy: str, step: Step) -> Step:
     return replace(step, command=(sys.executable, "-c", UNDER_POLICY, policy, *step.command))
@@ -42,7 +48,30 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
         "mirrored", model(MODEL), "--strategy", "mirror", "--min-size", "1"
     )
     bench = Step("bench", (*steps.NUMAMIRROR, "bench", "--json", "--seconds", "0.1"), limit=200)
-    return boot_guest(TWO_NODES, [*orders, steps.shell("caches", DROP_CACHES), mirrored, bench])
+    # The arguments of an engine that one core of node 1 could serve.
+    few_threads = ("-m", str(model(MODEL)), "-t", "1")
+    return boot_guest(
+        TWO_NODES,
+        [
+            *orders,
+            steps.shell("caches", DROP_CACHES),
+            mirrored,
+            bench,
+            what_holds("bind", "--strategy", "bind"),
+            replace(
+                what_holds("interleave", "--strategy", "interleave"),
+                environment={"HIP_VISIBLE_DEVICES": "-1"},
+            ),
+            what_holds("interleave with GPUs", "--strategy", "interleave"),
+            what_holds("few threads", arguments=few_threads),
+        ],
+    )
+
+
+def what_holds(name: str, *options: str, arguments: tuple[str, ...] = ()) -> Step:
+    """`numamirror run` with a child that tells its policy and its CPUs."""
+    child = (sys.executable, "-c", WHAT_HOLDS, *arguments)
+    return Step(name, (*steps.NUMAMIRROR, "run", *options, "--", *child))
 
 
 def local_shares(seen: Any) -> dict[int, float]:
@@ -106,3 +135,25 @@ def test_the_bench_reads_memory_that_lies_where_it_was_meant_to(
         assert cell["problem"] == ""
         assert cell["sampled_there"] == cell["sampled"] == 512
         assert cell["all"]["median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "cpus"),
+    [
+        ("bind", "bind:1", [1]),
+        ("few threads", "bind:1", [1]),
+        ("interleave", "interleave:0-1", [0, 1]),
+        ("interleave with GPUs", "preferred:1", [0, 1]),
+    ],
+)
+def test_the_child_finds_what_the_strategy_means(
+    results: dict[str, Result], name: str, policy: str, cpus: list[int]
+) -> None:
+    assert results[name].json() == [policy, cpus]
+
+
+def test_run_says_what_it_chose_why_and_what_would_change_it(results: dict[str, Result]) -> None:
+    said = results["few threads"].stderr
+    assert "strategy bind: the model fits node 1, which has a core for each of 1 thread" in said
+    assert "changed by: more than 1 thread" in said
+    assert "its pinned buffers too" in results["interleave with GPUs"].stderr
