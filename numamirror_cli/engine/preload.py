@@ -87,10 +87,11 @@ def _obstacle(target: Target, elf: ElfFacts, caller: Caller) -> Notice | None:
         if raised := raised_privilege(file, caller):
             return _privilege_notice(file, raised)
     if target.drops_preload:
+        wrapper = target.drops_preload.partition(" ")[0]
         return Notice(
             what,
             f"{target.drops_preload} takes LD_PRELOAD away",
-            f"put numamirror behind it: env ... numamirror run -- {name}",
+            f"put numamirror behind it: {wrapper} ... numamirror run -- {name}",
         )
     return None
 

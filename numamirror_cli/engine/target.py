@@ -98,7 +98,8 @@ def _after_elf(path: Path, elf: ElfFacts, arguments: Sequence[str]) -> _Step:
         # A loader opens its operand, it does not search PATH for it.
         operand = [word if "/" in word else f"./{word}" for word in wrapped.command[:1]]
         return _Step((*operand, *wrapped.command[1:]), loader=(str(path), *wrapped.options))
-    return _Step(behind_starter(path.name, arguments).command)
+    wrapped = behind_starter(path.name, arguments)
+    return _Step(wrapped.command, drops_preload=wrapped.drops_preload)
 
 
 def is_loader(path: Path, elf: ElfFacts) -> bool:

@@ -42,13 +42,17 @@ _STARTERS: dict[str, tuple[str, int]] = {
     "dumb-init": ("-r --rewrite", 0),
 }
 
+# They give the program an environment of their own, whoever calls them (sudoers(5), env_reset and
+# the variables that are always removed; doas.conf(5)).
+_CLEANERS = {"sudo", "doas"}
+
 
 @dataclass(frozen=True)
 class Wrapped:
     """What a wrapper goes on to start.
 
     options: the wrapper's own arguments; command: the program behind it and its arguments.
-    drops_preload: the wrapper takes LD_PRELOAD away, by the option named here; "" if it does not.
+    drops_preload: the wrapper that takes LD_PRELOAD away, with its option; "" if it does not.
     """
 
     options: tuple[str, ...]
@@ -112,7 +116,8 @@ def behind_starter(name: str, arguments: Sequence[str]) -> Wrapped:
             break
         position += 2 if arguments[position] in with_value else 1
     position += own_words
-    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]))
+    dropped = name if name in _CLEANERS else ""
+    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]), dropped)
 
 
 def _is_option(word: str) -> bool:

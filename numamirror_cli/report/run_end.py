@@ -149,8 +149,12 @@ def _observed(status: MirrorStatus) -> Verdict:
 def _no_engine() -> Verdict:
     from numamirror_cli.report.verdict import BAD, Verdict
 
-    text = "NOT mirrored: an engine was loaded, and it computed nothing with weights on the CPU"
-    return Verdict(BAD, text)
+    text = "NOT mirrored: an engine was loaded, and the shim saw it use no weights on the CPU"
+    remedy = (
+        "as it should be with all layers on GPUs; else its libraries bind past the shim "
+        "(RTLD_DEEPBIND, -Bsymbolic)"
+    )
+    return Verdict(BAD, text, remedy)
 
 
 def plan_json(
