@@ -9,8 +9,6 @@ install(FILES ${NM_COMPLETIONS}/numamirror.bash RENAME numamirror
         DESTINATION ${NM_SHARE}/bash-completion/completions)
 install(FILES ${NM_COMPLETIONS}/_numamirror DESTINATION ${NM_SHARE}/zsh/site-functions)
 install(FILES ${NM_COMPLETIONS}/numamirror.fish DESTINATION ${NM_SHARE}/fish/vendor_completions.d)
-install(FILES ${NM_REPOSITORY}/CHANGELOG.md ${NM_REPOSITORY}/docs/json.md
-              ${NM_REPOSITORY}/docs/model.md ${NM_REPOSITORY}/docs/protocol.md
-              ${NM_REPOSITORY}/docs/strategies.md
-        DESTINATION ${NM_SHARE}/doc/numamirror)
+file(GLOB NM_DOCUMENTS CONFIGURE_DEPENDS ${NM_REPOSITORY}/docs/*.md)
+install(FILES ${NM_REPOSITORY}/CHANGELOG.md ${NM_DOCUMENTS} DESTINATION ${NM_SHARE}/doc/numamirror)
 install(DIRECTORY ${NM_REPOSITORY}/docs/recipes DESTINATION ${NM_SHARE}/doc/numamirror)
