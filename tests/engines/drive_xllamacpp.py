@@ -1,13 +1,25 @@
-"""Drives xllamacpp: llama.cpp's server inside a Python process, everything in one .so."""
+"""Drives xllamacpp: llama.cpp's server inside a Python process, everything in one .so.
+
+--engine-dir: an unpacked wheel of another version, to be imported instead of the installed one.
+"""
 
 from __future__ import annotations
 
-import xllamacpp
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
 from driver import Generation, Options, parse_options, pause_after_warm_up, print_result
 
 
-def parameters(options: Options, model: object) -> xllamacpp.CommonParams:
-    modes = xllamacpp.llama_load_mode
+def import_xllamacpp(directory: Path | None) -> Any:
+    if directory is not None:
+        sys.path.insert(0, str(directory))
+    return importlib.import_module("xllamacpp")
+
+
+def parameters(xllamacpp: Any, options: Options, model: Path) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
     params.n_ctx = 512
@@ -18,11 +30,16 @@ def parameters(options: Options, model: object) -> xllamacpp.CommonParams:
     params.cpuparams.n_threads = options.threads
     params.cpuparams_batch.n_threads = options.threads
     params.no_extra_bufts = not options.repack
-    params.load_mode = modes.LLAMA_LOAD_MODE_MMAP if options.mmap else modes.LLAMA_LOAD_MODE_NONE
+    if hasattr(params, "use_mmap"):  # until summer 2026
+        params.use_mmap = options.mmap
+    else:
+        modes = xllamacpp.llama_load_mode
+        mode = modes.LLAMA_LOAD_MODE_MMAP if options.mmap else modes.LLAMA_LOAD_MODE_NONE
+        params.load_mode = mode
     return params
 
 
-def generate(server: xllamacpp.Server, options: Options) -> Generation:
+def generate(server: Any, options: Options) -> Generation:
     answer = server.handle_completions(
         {
             "prompt": options.prompt,
@@ -44,7 +61,8 @@ def generate(server: xllamacpp.Server, options: Options) -> Generation:
 
 def main() -> None:
     options = parse_options(__doc__ or "")
-    servers = [xllamacpp.Server(parameters(options, model)) for model in options.models]
+    xllamacpp = import_xllamacpp(options.engine_dir)
+    servers = [xllamacpp.Server(parameters(xllamacpp, options, m)) for m in options.models]
     pause_after_warm_up(options)
     print_result("xllamacpp", [generate(server, options) for server in servers])
 
