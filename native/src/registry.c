@@ -48,6 +48,16 @@ static bool is_known(const void *id, const void *start, size_t bytes) {
     return known;
 }
 
+/* A table that knows all buffers: a miss in a new one is news. */
+static void republish(const struct nm_table *table) {
+    struct nm_table *wider = nm_registry_new_table(table->count);
+    if (wider == NULL) return;
+    for (size_t i = 0; i < table->count; ++i) nm_table_copy_weight(wider, i, &table->weights[i]);
+    nm_table_seal(wider);
+    nm_registry_publish(wider);
+    nm_registry_sweep();
+}
+
 void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host) {
     if (start == NULL || bytes == 0) return; /* engines probe with empty buffers */
     if (is_known(id, start, bytes)) return;
@@ -58,6 +68,7 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
             (struct nm_buffer){.id = id, .start = (uintptr_t)start, .bytes = bytes, .host = host};
         /* A huge page moves as a whole: rows of two nodes could not part. */
         if (nm_config.shard) no_huge_pages(start, bytes);
+        if (atomic_load(&nm_table) != NULL) republish(atomic_load(&nm_table));
         atomic_store_explicit(&nm_news, true, memory_order_release);
     }
     pthread_mutex_unlock(&nm_registry.lock);

@@ -128,17 +128,33 @@ static void observe_reads(struct nm_module *engine, void *graph, bool new_weight
     if (nm_is_decode(engine, graph)) nm_observe_token(nm_graph_bytes(engine, graph));
 }
 
+/* What the graph brings, if there is news. A model can have several graphs: news that is not of
+ * this one is kept for the next. */
+static struct nm_finding look_for_news(struct nm_module *engine, void *graph) {
+    struct nm_finding finding = {0};
+    if (!atomic_exchange(&nm_news, false)) return finding;
+    finding = nm_discover(engine, graph);
+    if (finding.dense_count + finding.expert_count == 0) atomic_store(&nm_news, true);
+    return finding;
+}
+
 /* Weights are built before the graph that brings them. In an engine whose seams have not been seen
- * to work, the graph is computed first, from the primaries, and shows it. */
+ * to work, the graph is computed first, from the primaries, and shows it; so are weights of a
+ * second graph, whose ops are what tells of them. */
 static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void *), void *graph,
                               void *plan) {
-    struct nm_finding finding = {0};
-    if (atomic_exchange(&nm_news, false)) finding = nm_discover(engine, graph);
+    bool looked = atomic_load(&nm_news);
+    struct nm_finding finding = look_for_news(engine, graph);
     bool any = finding.dense_count + finding.expert_count > 0;
     bool later = any && !all_proven(engine, &finding);
     if (any && !later) build_found(engine, &finding);
     int status = compute(engine, real, graph, plan);
+    if (!looked) {
+        finding = look_for_news(engine, graph);
+        later = finding.dense_count + finding.expert_count > 0;
+    }
     if (later) build_found(engine, &finding);
+    any = any || later;
     if (any) engine->placed_for = 0;
     nm_finding_free(&finding);
     if (nm_config.shard) place_rows(engine, graph);

@@ -24,6 +24,31 @@ static void every_kind_of_op_is_given_a_replica(void) {
     }
 }
 
+static void graphs_that_take_turns_are_all_found(void) {
+    struct tensor first = new_weight((char *)model.base + 10 * MIB, TYPE_F32, MIB);
+    struct tensor second = new_weight((char *)model.base + 11 * MIB, TYPE_F32, MIB);
+    struct tensor on_first = new_op(OP_MUL_MAT, &first), on_second = new_op(OP_MUL_MAT, &second);
+    for (int turn = 0; turn < 2; ++turn) {
+        read_at(&on_first);
+        read_at(&on_second);
+    }
+    CHECK(read_at(&on_first) != (char *)first.data);
+    CHECK(read_at(&on_second) != (char *)second.data);
+}
+
+static void a_model_loaded_while_another_computes_is_found(void) {
+    struct buffer late = new_model(2 * MIB);
+    struct tensor known = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor weight = new_weight(late.base, TYPE_F32, 2 * MIB);
+    struct tensor on_known = new_op(OP_MUL_MAT, &known), on_late = new_op(OP_MUL_MAT, &weight);
+    stand_in_mark_weights(&late);
+    read_at(&on_known);
+    read_at(&on_late);
+    CHECK(read_at(&on_late) != (char *)late.base);
+    stand_in_free(&late);
+    munmap(late.base, late.size);
+}
+
 static void a_tensor_that_is_no_weight_is_left_alone(void) {
     char *cache = new_memory(2 * MIB);
     struct tensor keys = new_weight(cache, TYPE_F32, 2 * MIB);
@@ -93,6 +118,8 @@ static void a_freed_model_is_forgotten(void) {
 
 int main(void) {
     RUN(every_kind_of_op_is_given_a_replica);
+    RUN(graphs_that_take_turns_are_all_found);
+    RUN(a_model_loaded_while_another_computes_is_found);
     RUN(a_tensor_that_is_no_weight_is_left_alone);
     RUN(weights_on_a_gpu_are_left_alone);
     RUN(pinned_host_memory_of_a_gpu_is_mirrored);
