@@ -54,12 +54,24 @@ static size_t note_weights(struct nm_candidate *list, const struct nm_module *en
     return found;
 }
 
+/* Caches and scratch memory show themselves: an op writes to them. A weight is only ever set. */
+static void forget_written_buffers(const struct nm_module *engine, void *graph, int nodes) {
+    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    for (int i = 0; i < nodes; ++i) {
+        const void *op = node_at(graph, i);
+        if (!nm_writes(&engine->layout, op)) continue;
+        const void *buffer = nm_registry_doubtful_at((uintptr_t)nm_data(&engine->layout, op));
+        if (buffer != NULL) nm_registry_drop_buffer(buffer);
+    }
+}
+
 struct nm_finding nm_discover(const struct nm_module *engine, void *graph) {
     int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
     struct nm_finding finding = {0};
     int nodes = node_count(graph);
     finding.all = nodes > 0 ? calloc(2 * (size_t)nodes, sizeof *finding.all) : NULL;
     if (finding.all == NULL) return finding;
+    forget_written_buffers(engine, graph, nodes);
     pthread_mutex_lock(&nm_registry.lock);
     finding.dense_count = note_weights(finding.all, engine, graph, false);
     finding.experts = finding.all + finding.dense_count;

@@ -34,6 +34,11 @@ static inline void *nm_data(const struct nm_layout *l, const void *tensor) {
 static inline int64_t nm_ne(const struct nm_layout *l, const void *tensor, int dimension) {
     return ((const int64_t *)((const char *)tensor + l->ne))[dimension];
 }
+/* Whether computing the op writes to its data. */
+static inline bool nm_writes(const struct nm_layout *l, const void *op) {
+    int code = nm_op(l, op);
+    return code < 0 || code >= NM_OPS_MAX || !l->moves_no_bytes[code];
+}
 /* Bytes from the first element to behind the last, for any tensor that is not permuted across
  * its last dimension. */
 static inline size_t nm_tensor_span(const struct nm_layout *l, const void *tensor) {

@@ -141,9 +141,8 @@ void nm_shadow_fill(struct nm_shadow *shadow, const struct nm_layout *l, const v
 void nm_dst_written(const struct nm_layout *l, const void *op) {
     const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
     if (table == NULL) return;
-    int code = nm_op(l, op);
     struct nm_weight *weight = nm_table_find(table, (uintptr_t)nm_data(l, op));
-    if (weight == NULL || (code >= 0 && code < NM_OPS_MAX && l->moves_no_bytes[code])) return;
+    if (weight == NULL || !nm_writes(l, op)) return;
     if (atomic_exchange(&weight->dead, true)) return;
     atomic_store(&nm_stale, true);
     atomic_store(&nm_news, true);

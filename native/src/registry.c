@@ -74,6 +74,21 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
     pthread_mutex_unlock(&nm_registry.lock);
 }
 
+void nm_registry_doubt_buffer(const void *id) {
+    pthread_mutex_lock(&nm_registry.lock);
+    for (size_t i = 0; i < nm_registry.buffer_count; ++i)
+        if (nm_registry.buffers[i].id == id) nm_registry.buffers[i].doubtful = true;
+    pthread_mutex_unlock(&nm_registry.lock);
+}
+
+const void *nm_registry_doubtful_at(uintptr_t address) {
+    pthread_mutex_lock(&nm_registry.lock);
+    const struct nm_buffer *buffer = nm_registry_buffer_at(address);
+    const void *id = buffer != NULL && buffer->doubtful ? buffer->id : NULL;
+    pthread_mutex_unlock(&nm_registry.lock);
+    return id;
+}
+
 void nm_registry_release(const struct nm_weight *weight, int copies) {
     for (int copy = 0; copy < copies; ++copy) {
         if (weight->delta[copy] == 0) continue;

@@ -19,7 +19,8 @@ struct nm_buffer {
     uintptr_t start;
     size_t bytes;
     bool host;
-    bool housed; /* its bytes are already counted in an arena's size */
+    bool housed;   /* its bytes are already counted in an arena's size */
+    bool doubtful; /* the engine has not marked it as one of weights */
 };
 
 struct nm_registry {
@@ -44,6 +45,13 @@ extern _Atomic bool nm_news;
 
 /* Remembers a buffer of weights. */
 void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host);
+
+/* Says of a remembered buffer that the engine has not marked it: it holds weights as long as no op
+ * writes to it. */
+void nm_registry_doubt_buffer(const void *id);
+
+/* The doubtful buffer that contains the address, or NULL. */
+const void *nm_registry_doubtful_at(uintptr_t address);
 
 /* Forgets a buffer, its weights and their replicas. Call before the engine frees it. */
 void nm_registry_drop_buffer(const void *id);

@@ -16,6 +16,10 @@ static inline struct nm_module *nm_caller_module(const void *caller) {
     return nm_module_at(caller);
 }
 
+/* Remembers a buffer as one of weights if the CPU reads it. marked: by the engine; without, it is
+ * forgotten when an op writes to it. */
+void nm_learn_buffer(const struct nm_module *module, const void *buffer, bool marked);
+
 /* First sign of an engine in this process: opens the status page, once. */
 void nm_engine_seen(void);
 

@@ -19,7 +19,7 @@ static bool on_cpu(const struct nm_module *m, const void *type) {
     return device != NULL && type_of != NULL && type_of(device) == DEVICE_CPU;
 }
 
-static void learn(const struct nm_module *m, const void *buffer) {
+void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked) {
     const void *(*base_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_base];
     size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
     const void *(*type_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_type];
@@ -31,13 +31,15 @@ static void learn(const struct nm_module *m, const void *buffer) {
     if (!on_cpu(m, type)) return;
     nm_engine_seen();
     nm_registry_add_buffer(buffer, base_of(buffer), bytes, is_host != NULL && is_host(type));
+    if (!marked) nm_registry_doubt_buffer(buffer);
 }
 
 NM_EXPORT void ggml_backend_buffer_set_usage(void *buffer, int usage) {
     struct nm_module *m = nm_caller_module(NM_CALLER());
     void (*real)(void *, int) = m->real[NM_SYM_ggml_backend_buffer_set_usage];
     if (real != NULL) real(buffer, usage);
-    if (nm_config.active && usage == USAGE_WEIGHTS && buffer != NULL) learn(m, buffer);
+    if (nm_config.active && usage == USAGE_WEIGHTS && buffer != NULL)
+        nm_learn_buffer(m, buffer, true);
 }
 
 NM_EXPORT void ggml_backend_buffer_free(void *buffer) {

@@ -90,6 +90,15 @@ size_t ggml_backend_buft_get_alloc_size(const struct buffer *type, const struct 
     return t->nb[3] * (size_t)t->ne[3];
 }
 
+/* For buffers that the engine makes itself; those of tests are theirs. */
+struct buffer *ggml_backend_buft_alloc_buffer(const struct buffer *type, size_t size) {
+    struct buffer *buffer = malloc(sizeof *buffer);
+    *buffer = *type;
+    buffer->base = aligned_alloc(64, size);
+    buffer->size = size;
+    return buffer;
+}
+
 void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage) { buffer->usage = usage; }
 void ggml_backend_buffer_free(struct buffer *buffer) { buffer->usage = 0; }
 void ggml_backend_buffer_clear(struct buffer *buffer, uint8_t value) {
