@@ -7,12 +7,32 @@ import pytest
 import rig
 
 
-@pytest.fixture(params=rig.ENGINES, ids=lambda engine: engine.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test of an engine and a model runs on each engine with each of its models."""
+    if {"engine", "model"} <= set(metafunc.fixturenames) and "model" not in named_by_marks(
+        metafunc
+    ):
+        metafunc.parametrize(
+            ("engine", "model"),
+            rig.COMBINATIONS,
+            indirect=True,
+            ids=[f"{engine.name}-{model}" for engine, model in rig.COMBINATIONS],
+        )
+    elif "engine" in metafunc.fixturenames:
+        metafunc.parametrize("engine", rig.ENGINES, indirect=True, ids=lambda engine: engine.name)
+
+
+def named_by_marks(metafunc: pytest.Metafunc) -> set[str]:
+    marks = metafunc.definition.iter_markers("parametrize")
+    return {name.strip() for mark in marks for name in str(mark.args[0]).split(",")}
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> rig.Engine:
     return available(request.param)
 
 
-@pytest.fixture(params=rig.MODELS)
+@pytest.fixture
 def model(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     try:
@@ -24,8 +44,7 @@ def model(request: pytest.FixtureRequest) -> str:
 
 def available(engine: rig.Engine) -> rig.Engine:
     try:
-        if engine.directory:
-            engine.directory()
+        engine.command(engine.models[-1])
     except fetch.Unavailable as reason:
         pytest.skip(str(reason))
     return engine
@@ -44,3 +63,18 @@ def node_llama_cpp() -> rig.Engine:
 @pytest.fixture
 def llama_server() -> rig.Engine:
     return available(rig.LLAMA_SERVER)
+
+
+@pytest.fixture
+def ik_llama() -> rig.Engine:
+    return available(rig.IK_LLAMA)
+
+
+@pytest.fixture
+def llama_rpc() -> rig.Engine:
+    return available(rig.LLAMA_RPC)
+
+
+@pytest.fixture
+def two_engines() -> rig.Engine:
+    return available(rig.TWO_ENGINES)

@@ -24,13 +24,24 @@ def digest(llama: Llama) -> str:
 
 
 def generate(llama: Llama, options: Options) -> Generation:
+    scores: list[str] = []
+    decode = llama._context.decode
+
+    def decode_and_note(batch: object) -> int:
+        status: int = decode(batch)
+        scores.append(digest(llama))
+        return status
+
+    llama._context.decode = decode_and_note
     tokens = llama.generate(llama.tokenize(options.prompt), max_tokens=options.n, temperature=0.0)
-    return Generation(text=llama.detokenize(tokens), tokens=tokens, scores=[digest(llama)])
+    return Generation(llama.detokenize(tokens), tokens, scores[: len(tokens)])
 
 
 def main() -> None:
     options = parse_options(__doc__ or "")
     engines = [load(options, model) for model in options.models]
+    for llama in engines:
+        llama.generate(llama.tokenize("."), max_tokens=1)
     pause_after_warm_up(options)
     print_result("ik_llama.cpp", [generate(llama, options) for llama in engines])
 

@@ -19,12 +19,10 @@ from driver import Generation, Options, parse_options, pause_after_warm_up, prin
 LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:\d+)")
 
 
-def command(options: Options, engine_dir: Path) -> list[str]:
-    """--device none: no GPU, even where the build has a backend for one."""
+def server_command(options: Options, engine_dir: Path, *more: str) -> list[str]:
     return [
-        *shlex.split(options.under),
         *(str(engine_dir / "llama-server"), "--model", str(options.model)),
-        *("--host", "127.0.0.1", "--port", "0", "--device", "none", "--offline"),
+        *("--host", "127.0.0.1", "--port", "0", "--offline", *more),
         *("--ctx-size", "512", "--parallel", "1"),
         *("--threads", str(options.threads), "--threads-batch", str(options.threads)),
         "--mmap" if options.mmap else "--no-mmap",
@@ -96,7 +94,9 @@ def main() -> None:
     options = parse_options(__doc__ or "")
     if options.engine_dir is None or options.second_model is not None:
         sys.exit("needs --engine-dir, and serves one model")
-    server = Server(command(options, options.engine_dir))
+    no_gpu = ("--device", "none")  # even where the build has a backend for one
+    command = server_command(options, options.engine_dir, *no_gpu)
+    server = Server([*shlex.split(options.under), *command])
     pause_after_warm_up(options)
     generation = server.complete(options.prompt, options.n)
     server.stop()

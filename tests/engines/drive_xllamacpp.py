@@ -1,25 +1,14 @@
-"""Drives xllamacpp: llama.cpp's server inside a Python process, everything in one .so.
-
---engine-dir: an unpacked wheel of another version, to be imported instead of the installed one.
-"""
+"""Drives xllamacpp: llama.cpp's server inside a Python process, everything in one .so."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
-from typing import Any
 
+import xllamacpp
 from driver import Generation, Options, parse_options, pause_after_warm_up, print_result
 
 
-def import_xllamacpp(directory: Path | None) -> Any:
-    if directory is not None:
-        sys.path.insert(0, str(directory))
-    return importlib.import_module("xllamacpp")
-
-
-def parameters(xllamacpp: Any, options: Options, model: Path) -> Any:
+def parameters(options: Options, model: Path) -> xllamacpp.CommonParams:
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
     params.n_ctx = 512
@@ -39,7 +28,7 @@ def parameters(xllamacpp: Any, options: Options, model: Path) -> Any:
     return params
 
 
-def generate(server: Any, options: Options) -> Generation:
+def generate(server: xllamacpp.Server, options: Options) -> Generation:
     answer = server.handle_completions(
         {
             "prompt": options.prompt,
@@ -61,8 +50,7 @@ def generate(server: Any, options: Options) -> Generation:
 
 def main() -> None:
     options = parse_options(__doc__ or "")
-    xllamacpp = import_xllamacpp(options.engine_dir)
-    servers = [xllamacpp.Server(parameters(xllamacpp, options, m)) for m in options.models]
+    servers = [xllamacpp.Server(parameters(options, model)) for model in options.models]
     pause_after_warm_up(options)
     print_result("xllamacpp", [generate(server, options) for server in servers])
 

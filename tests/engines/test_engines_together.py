@@ -1,0 +1,50 @@
+"""What two engines of one process share, and what an engine does without its own kernels."""
+
+from __future__ import annotations
+
+import pytest
+from rig import (
+    Engine,
+    gemm_bytes_in,
+    model_path,
+    no_iqk_library,
+    poison_library,
+    run_mirrored,
+    run_plain,
+)
+from test_engines_mirror import TWO_REPLICAS
+from test_engines_poison import reads_by
+
+
+def test_two_engines_in_one_process_each_call_their_own_functions(
+    two_engines: Engine, xllamacpp: Engine, ik_llama: Engine
+) -> None:
+    second = ("--second-model", str(model_path("moe-Q4_K")))
+    mirrored = run_mirrored(two_engines, "moe-Q8_0", TWO_REPLICAS, second)
+    assert mirrored.line == run_plain(two_engines, "moe-Q8_0", *second)
+    assert mirrored.line["text"] == run_plain(xllamacpp, "moe-Q8_0")["text"]
+    assert mirrored.line["second"]["text"] == run_plain(ik_llama, "moe-Q4_K")["text"]
+    assert mirrored.mirror["gemm_bytes"] == gemm_bytes_in("moe-Q8_0") + gemm_bytes_in("moe-Q4_K")
+    assert mirrored.mirror["coverage"] == 1.0
+    assert mirrored.mirror["not_redirected"] == 0
+
+
+# ik_llama.cpp's own kernels take every type that a model file can hold. Without them it falls back
+# on ggml_vec_dot_* over data that was prepared for them, so that only the first token makes sense.
+ONE_TOKEN = ("--n", "1")
+
+
+@pytest.mark.parametrize(
+    ("model", "function"), [("moe-Q8_0", "ggml_vec_dot_q8_0"), ("moe-Q3_K", "ggml_vec_dot_q3_K")]
+)
+def test_rows_that_ik_llama_reads_one_by_one_come_from_a_replica(
+    ik_llama: Engine, model: str, function: str
+) -> None:
+    def poisoned(*environment: tuple[str, str]) -> list[dict[str, object]]:
+        run = run_mirrored(ik_llama, model, TWO_REPLICAS, ONE_TOKEN, environment, poisoned=True)
+        assert run.mirror["coverage"] == 1.0
+        return reads_by(run.poison, (function,))
+
+    preload = ("LD_PRELOAD", f"{no_iqk_library()}:{poison_library()}")
+    assert poisoned(preload) == []
+    assert poisoned(preload, ("NUMAMIRROR_TEST_NO_REDIRECT", "1")) != []
