@@ -233,6 +233,9 @@ static void start_thread(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* A server without an end of its own is ended by a signal: its report is to be written, too. */
+static void on_interrupt(int signal_number) { exit(128 + signal_number); }
+
 __attribute__((constructor)) static void begin(void) {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     void *warm_up[2];
@@ -242,6 +245,7 @@ __attribute__((constructor)) static void begin(void) {
     page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     backtrace(warm_up, 2); /* loads the unwinder outside the handler */
     sigaction(SIGSEGV, &action, &previous_action);
+    signal(SIGINT, on_interrupt); /* programs that have an own handler set it later */
     start_thread();
 }
 
