@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from . import runs
+from .engine_program import build, products, was_mirrored
 
-SOURCE = runs.HERE / "programs" / "write_weights.c"
 WRITES = (
     "tensor_set", "tensor_set of a part", "tensor_set_async", "tensor_set_2d", "tensor_memset",
     "tensor_copy", "buffer_clear", "op, same graph", "op, next graph", "op on a view",
@@ -19,21 +18,8 @@ WRITES = (
 
 @pytest.fixture(scope="module")
 def writer(libllama: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The program, linked with a real engine's libggml, and its argument."""
-    if not shutil.which("cc"):
-        pytest.skip("cc is not installed")
-    built = tmp_path_factory.mktemp("writer") / "write_weights"
-    libraries = [next(libllama.glob("libggml.*.so")), libllama / "libggml-base.so"]
-    strict = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]
-    command = ["cc", *strict, "-o", built, SOURCE, *libraries, f"-Wl,-rpath,{libllama}"]
-    subprocess.run(command, check=True)
-    return str(built), str(libllama)
-
-
-def products(run: runs.Run) -> dict[str, str]:
-    """The hash of the product after each step."""
-    assert run.code == 0, run.stderr[-3000:]
-    return dict(line.rsplit(" ", 1) for line in run.printed.splitlines())
+    """The program, and its argument."""
+    return str(build(libllama, tmp_path_factory.mktemp("writer"))), str(libllama)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +44,9 @@ def test_the_writes_change_the_product_and_the_weights_were_mirrored(
 ) -> None:
     """What makes the comparison one: stale replicas would give an older product."""
     in_order = list(plain.values())
-    changed = [a != b for a, b in zip(in_order[1:], in_order[2:], strict=False)]
+    changed = [a != b for a, b in pairwise(in_order)]
     assert sum(changed) >= len(WRITES) - 2
-    built = [event for event in mirrored.record["events"] if event["event"] == "coverage"]
-    assert built[0]["mirrored_bytes"] == built[0]["gemm_bytes"] > 0
+    assert was_mirrored(mirrored)
 
 
 def test_weights_that_an_op_wrote_to_are_read_where_they_are_and_that_is_said(

@@ -7,6 +7,7 @@ Prints one JSON object; what it generates must be the same in every run.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import json
 import os
@@ -16,8 +17,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import _ctypes
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engines"))
 
@@ -75,7 +74,7 @@ def holdings() -> dict[str, int]:
     return {
         "resident_kib": int(resident[1]) if resident else 0,
         "mappings": len(Path("/proc/self/maps").read_text().splitlines()),
-        "descriptors": len(os.listdir("/proc/self/fd")),
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
     }
 
 
@@ -137,12 +136,37 @@ def close_and_reopen(options: Options) -> Any:
     return found
 
 
+def deep_bind(options: Options) -> Any:
+    """The engine's libraries look for functions in themselves before the rest of the process."""
+    assert options.engine_dir is not None
+    # A library keeps the scope with which it was opened first.
+    first = ctypes.CDLL(str(next(options.engine_dir.glob("libllama.*"))), os.RTLD_DEEPBIND)
+    llama = opened(options)
+    assert first._handle == llama._handle
+    return tokens(Model(llama, options.model, options.threads), options)
+
+
+def stay(options: Options) -> Any:
+    """Says who it is and generates, again for each line on stdin, and ends with stdin."""
+    model = Model(opened(options), options.model, options.threads)
+    print(os.getpid(), flush=True)
+    text = tokens(model, options)
+    print(json.dumps(text), flush=True)
+    for _ in sys.stdin:
+        model.llama.llama_memory_clear(model.llama.llama_get_memory(model.context), True)
+        text = tokens(model, options)
+        print(json.dumps(text), flush=True)
+    return text
+
+
 SCENARIOS: dict[str, Callable[[Options], Any]] = {
     "two-threads": two_threads,
     "load-and-free": load_and_free,
     "free-beside": free_beside,
     "fork": fork,
     "close-and-reopen": close_and_reopen,
+    "deep-bind": deep_bind,
+    "stay": stay,
 }
 
 if __name__ == "__main__":
