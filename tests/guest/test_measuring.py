@@ -27,12 +27,6 @@ set_policy(parse_policy(sys.argv[1]))
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
-WHAT_HOLDS = """
-import json, os
-from numamirror_cli.memory.policy import current_policy
-print(json.dumps([str(current_policy()), sorted(os.sched_getaffinity(0))]))
-"""
-
 
 def under(policy: str, step: Step) -> Step:
     return replace(step, command=(sys.executable, "-c", UNDER_POLICY, policy, *step.command))
@@ -70,7 +64,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
 
 def what_holds(name: str, *options: str, arguments: tuple[str, ...] = ()) -> Step:
     """`numamirror run` with a child that tells its policy and its CPUs."""
-    child = (sys.executable, "-c", WHAT_HOLDS, *arguments)
+    child = (sys.executable, str(steps.HERE / "what_holds.py"), *arguments)
     return Step(name, (*steps.NUMAMIRROR, "run", *options, "--", *child))
 
 
