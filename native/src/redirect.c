@@ -19,8 +19,9 @@ static void count(struct nm_status_thread *counts, const struct nm_weight *weigh
                   int copy, size_t bytes) {
     if (counts->copy != copy) nm_thread_settle(counts, copy);
     if (weight->state == NM_WEIGHT_SHARDED || weight->state == NM_WEIGHT_OBSERVED) {
-        bool owner =
-            copy >= 0 && (weight->state == NM_WEIGHT_OBSERVED || copy == nm_thread.pin_copy);
+        bool owner = copy >= 0 && (weight->state == NM_WEIGHT_OBSERVED ||
+                                   (copy == nm_thread.pin_copy && nm_thread.sharded == weight &&
+                                    !atomic_load_explicit(&weight->stolen, memory_order_relaxed)));
         size_t local = owner ? bytes / 256 * weight->local_256[copy] : 0;
         counts->shard_bytes += local;
         counts->other_bytes += bytes - local;
@@ -45,6 +46,20 @@ static int usable_copy(const struct nm_weight *weight) {
     return nm_reader_copy();
 }
 
+_Atomic bool nm_amx_seen;
+
+/* Whether ggml divides the op by the weight's rows: it divides by columns when there are more of
+ * those, and AMX does so for long prompts. */
+static bool rows_are_fixed(const struct nm_layout *l, const void *op,
+                           const struct nm_weight *weight) {
+    enum { MOST_AMX_COLUMNS = 32 };
+    const void *other = nm_src(l, op, 1);
+    int64_t columns = nm_ne(l, other, 1) * nm_ne(l, other, 2) * nm_ne(l, other, 3);
+    if (columns >= weight->rows) return false;
+    bool amx = !weight->host && atomic_load_explicit(&nm_amx_seen, memory_order_relaxed);
+    return !amx || columns <= MOST_AMX_COLUMNS;
+}
+
 struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
                            bool by_expert, int threads) {
     struct nm_choice none = {NULL, 0};
@@ -53,12 +68,13 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
     const void *weight = nm_src(l, op, 0);
     if (table == NULL || weight == NULL) return none;
     uintptr_t address = (uintptr_t)nm_data(l, weight);
-    const struct nm_weight *known = nm_table_find(table, address);
+    struct nm_weight *known = nm_table_find(table, address);
     if (known == NULL || address + nm_tensor_span(l, weight) > known->start + known->bytes) {
         if (nm_table_in_buffer(table, address))
             atomic_store_explicit(&nm_news, true, memory_order_relaxed);
         return none;
     }
+    if (known->state == NM_WEIGHT_SHARDED && rows_are_fixed(l, op, known)) thread->sharded = known;
     int copy = usable_copy(known);
     ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
     struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();

@@ -39,6 +39,9 @@ ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintp
 /* The same for a row: where to read it. */
 const void *nm_moved_row(const struct nm_module *engine, const void *row);
 
+/* Set once a buffer for AMX was seen: its kernels divide long prompts by columns. */
+extern _Atomic bool nm_amx_seen;
+
 /* For tests of shard: books whether the row's owner is the copy that this thread was pinned for. */
 void nm_check_owner(const struct nm_thread *thread, const void *row);
 void nm_owners_checked(unsigned long *by_owner, unsigned long *rows);

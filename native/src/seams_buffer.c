@@ -1,7 +1,9 @@
 /* The seams through which the shim learns of the engine's weights: made, written, freed. */
 #include <stdint.h>
+#include <string.h>
 
 #include "config.h"
+#include "redirect.h"
 #include "registry.h"
 #include "seam.h"
 
@@ -29,6 +31,9 @@ void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked)
     if (bytes == 0) return; /* asking an empty one for its base can end the engine */
     const void *type = type_of(buffer);
     if (!on_cpu(m, type)) return;
+    const char *(*name_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_name];
+    const char *name = name_of != NULL ? name_of(type) : NULL;
+    if (name != NULL && strstr(name, "AMX") != NULL) atomic_store(&nm_amx_seen, true);
     nm_engine_seen();
     nm_registry_add_buffer(buffer, base_of(buffer), bytes, is_host != NULL && is_host(type));
     if (!marked) nm_registry_doubt_buffer(buffer);

@@ -72,6 +72,13 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     announce(engine);
     if (!dense)
         nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
+    if (nm_config.shard && !engine->has_op_seam) {
+        nm_note("warn", "shard is not possible with this engine",
+                "its ops pass no seam at which its threads could be held to their rows", "");
+        nm_build(finding->all, finding->dense_count + finding->expert_count, false,
+                 "this engine has no seam for shard");
+        return;
+    }
     if (dense && rows) {
         const char *later =
             nm_config.shard ? "rows are placed when the first token is decoded" : "";
@@ -233,6 +240,7 @@ NM_EXPORT bool ggml_cpu_extra_compute_forward(void *params, void *op) {
         return real(params, op);
     if (thread->range_bytes > 0) close_range(thread);
     thread->engine = engine;
+    thread->sharded = NULL;
     int code = nm_op(&engine->layout, op);
     bool by_expert = code == engine->layout.mul_mat_id;
     nm_dst_written(&engine->layout, op);

@@ -42,6 +42,7 @@ void nm_table_copy_weight(struct nm_table *table, size_t index, const struct nm_
     to->rows = from->rows;
     to->by_expert = from->by_expert;
     to->host = from->host;
+    atomic_store(&to->stolen, atomic_load(&from->stolen));
     atomic_store(&to->dead, atomic_load(&from->dead));
     for (int copy = 0; copy < table->copies; ++copy) {
         to->delta[copy] = from->delta[copy];

@@ -29,8 +29,9 @@ struct nm_weight {
     _Atomic uint16_t *local_256;
     bool by_expert; /* src0 of MUL_MAT_ID */
     bool host;      /* laid out as the engine's API says: a partial write touches only its part */
-    _Atomic bool dead; /* an op wrote to it: only the primary is right */
-    ptrdiff_t *delta;  /* per copy: replica address - primary address; 0: read the primary */
+    _Atomic bool stolen; /* sharded: threads took chunks of it in no fixed order */
+    _Atomic bool dead;   /* an op wrote to it: only the primary is right */
+    ptrdiff_t *delta;    /* per copy: replica address - primary address; 0: read the primary */
 };
 
 struct nm_address_range {

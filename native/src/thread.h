@@ -7,6 +7,7 @@
 #include "layout.h"
 #include "module.h"
 #include "numamirror_status.h"
+#include "table.h"
 
 struct nm_thread {
     struct nm_module *engine; /* of the op that runs; NULL: none seen yet */
@@ -16,6 +17,7 @@ struct nm_thread {
     ptrdiff_t range_delta;
     uint64_t range_hits;
     const void *caller;              /* of a row seam on its unusual way */
+    struct nm_weight *sharded;       /* of the op that runs, for whom rows are fixed */
     struct nm_status_thread *counts; /* NULL until the first op */
     int pin_key, pin_copy;           /* the place in the pool that it was pinned for */
     unsigned mask_bytes;             /* the application's own affinity, while a graph runs */

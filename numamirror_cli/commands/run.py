@@ -100,6 +100,9 @@ no such program.
 )
 @click.option("--copy-home", is_flag=True, help="Give the home node a replica too.")
 @click.option(
+    "--pin", is_flag=True, help="Hold the engine's threads on the nodes of their copies, evenly."
+)
+@click.option(
     "--no-heal", is_flag=True, help="Leave a primary that is not on the home node where it is."
 )
 @click.option(
@@ -153,6 +156,7 @@ def command(
     budget: Budget | None,
     observe: bool,
     copy_home: bool,
+    pin: bool,
     no_heal: bool,
     rehearse: int | None,
     require: str | None,
@@ -176,6 +180,7 @@ def command(
         rehearse or 0,
         copy_home,
         heal=not no_heal,
+        pin=pin,
         budget=budget,
         strategy=strategy,
     )
@@ -241,7 +246,7 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
     if plan.affinity and (notice := inherit_affinity(plan.affinity)):
         say(notice_line(notice))
     observing = plan.strategy == OBSERVE
-    live = LiveReport(rehearsal=bool(plan.rehearse), verbose=verbose, observing=observing)
+    live = LiveReport(bool(plan.rehearse), verbose, copying=plan.mirrors)
     nodes = [node.id for node in ready.machine.nodes]
     session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)
     environment = child_environment(plan, session.events_name, os.environ)

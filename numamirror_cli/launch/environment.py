@@ -46,6 +46,8 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_STRATEGY"] = plan.strategy
     if plan.copy_home:
         variables["NUMAMIRROR_COPY_HOME"] = "1"
+    if plan.pin:
+        variables["NUMAMIRROR_PIN"] = "1"
     if not plan.heal:
         variables["NUMAMIRROR_HEAL"] = "0"
     if plan.budget_bytes is not None:

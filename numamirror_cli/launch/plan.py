@@ -38,6 +38,7 @@ class Wishes:
     home, nodes: kernel node ids, None where the choice is ours. per: "node" or "socket".
     min_bytes: smaller tensors are not copied. rehearse: number of pretend nodes, or 0.
     copy_home: home gets a replica too. heal: a primary that is not at home may be moved there.
+    pin: the engine's threads are held on the nodes of their copies.
     budget: what the replicas of one copy may take, None for what there is. strategy: one of
     launch/strategies.py, which takes it from here.
     """
@@ -49,6 +50,7 @@ class Wishes:
     rehearse: int = 0
     copy_home: bool = False
     heal: bool = True
+    pin: bool = False
     budget: Budget | None = None
     strategy: str = "auto"
 
@@ -92,6 +94,7 @@ class Plan:
     rehearse: int
     copy_home: bool
     heal: bool
+    pin: bool
     budget_bytes: int | None
     notes: tuple[Notice, ...]
     affinity: frozenset[int] = frozenset()
@@ -136,6 +139,7 @@ def make_plan(machine: Machine, wishes: Wishes, circumstances: Circumstances) ->
         rehearse=wishes.rehearse,
         copy_home=wishes.copy_home,
         heal=wishes.heal,
+        pin=wishes.pin,
         budget_bytes=_budget_bytes(machine, copies, wishes.budget),
         notes=tuple(notes),
     )

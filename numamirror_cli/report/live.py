@@ -8,11 +8,11 @@ from numamirror_cli.report.run import event_line, say, stderr_may_be_gone
 
 
 class LiveReport:
-    """Shows events as they come. rehearsal: nodes are pretended; verbose: say more; observing: a
-    coverage is neither wanted nor there."""
+    """Shows events as they come. rehearsal: nodes are pretended; verbose: say more; copying: off
+    where nothing is copied, so that there is no coverage to speak of."""
 
-    def __init__(self, rehearsal: bool, verbose: bool, *, observing: bool = False) -> None:
-        self._observing = observing
+    def __init__(self, rehearsal: bool, verbose: bool, *, copying: bool = True) -> None:
+        self._copying = copying
         self._rehearsal = rehearsal
         self._verbose = verbose
         self._progress = ReplicaProgress()
@@ -21,7 +21,7 @@ class LiveReport:
         """One event. Neither what another process sends nor a lost terminal makes this fail."""
         with stderr_may_be_gone():
             self._progress.show(event)
-        if self._observing and event.name == "coverage":
+        if event.name == "coverage" and not self._copying:
             return
         if line := event_line(event, self._rehearsal, self._verbose):
             say(line)

@@ -22,8 +22,8 @@ _POOR_COVERAGE = 0.5
 
 
 def used_copies(status: MirrorStatus) -> tuple[Copy, ...]:
-    """The copies that hold weights, in the order of their nodes."""
-    return tuple(copy for copy in status.copies if copy.role in ("primary", "replica"))
+    """The copies, or shards of the one copy, that hold weights, in the order of their nodes."""
+    return tuple(copy for copy in status.copies if copy.role in ("primary", "replica", "shard"))
 
 
 def render_mirror(status: MirrorStatus) -> RenderableType:

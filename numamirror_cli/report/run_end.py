@@ -177,6 +177,7 @@ def plan_json(
         "rehearsal": plan.rehearse,
         "copy_home": plan.copy_home,
         "heal": plan.heal,
+        "pin": plan.pin,
         "budget_bytes": plan.budget_bytes,
         "min_bytes": plan.min_bytes,
         "environment": dict(environment),

@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from kernel_view import node_of_cpu, one_cpu_per_node
+from kernel_view import one_cpu_per_node
 from observe_run import NUMAMIRROR, engine
 
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
@@ -56,7 +56,6 @@ def generate_thrice(command: list[str], log: Any, held: bool) -> dict[str, Any]:
         before = counted(holder["pid"])
         last = again()
         after = counted(holder["pid"])
-        nodes = {str(cpu): node_of_cpu(cpu) for cpu in one_cpu_per_node(holder["pid"])}
         launcher.stdin.close()
         code = launcher.wait()
     local, read = (after[key] - before[key] for key in ("local", "all"))
@@ -68,7 +67,7 @@ def generate_thrice(command: list[str], log: Any, held: bool) -> dict[str, Any]:
         "copies": after["copies"],
         "state": after["state"],
         "resident": after["resident"],
-        "nodes": nodes,
+        "weights": after["weights"],
         "exit": code,
     }
 
@@ -85,6 +84,7 @@ def counted(pid: int) -> dict[str, Any]:
         "local": sum(r.replica_bytes + r.home_bytes + r.shard_bytes for r in status.reads),
         "all": status.read_bytes,
         "state": status.state,
+        "weights": status.gemm_bytes,
         "copies": [(copy.role, copy.sampled_local, copy.sampled_pages) for copy in status.copies],
         "resident": resident_bytes(pid),
     }
