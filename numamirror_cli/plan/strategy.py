@@ -131,13 +131,17 @@ def _by_model(situation: Situation, bandwidth: Bandwidth) -> Strategy:
 def _explained(best: str, others: list[str], machine: Reader, situation: Situation) -> Strategy:
     """The choice, held against the best of the others."""
     rival = max(others, key=lambda name: _gain(name, best, machine, situation).high)
-    gain = _gain(best, rival, machine, situation)
-    because = f"{_times(gain)} the speed of {rival}, by {machine.bandwidth.source}"
+    source = machine.bandwidth.source
+    if BY_COST.index(best) < BY_COST.index(rival):
+        gain = _times(_gain(rival, best, machine, situation))
+        return Strategy(
+            best,
+            f"{rival} would give {gain} its speed, by {source}: no certain gain",
+            f"a gain of {rival} that is certain to be above {_percent(WORTH_IT - 1)}",
+        )
+    because = f"{_times(_gain(best, rival, machine, situation))} the speed of {rival}, by {source}"
     if best == MIRROR and not _is_possible(MIRROR, situation):
         because += f", with {_percent(situation.partial_coverage)} of the reads mirrored"
-    if BY_COST.index(best) < BY_COST.index(rival):
-        change = f"a gain of {rival} that is certain to be above {_percent(WORTH_IT - 1)}"
-        return Strategy(best, f"{because}, and it takes less memory", change)
     return Strategy(best, because, f"less free memory: then {rival}")
 
 

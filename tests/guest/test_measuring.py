@@ -50,7 +50,6 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
             *orders,
             steps.shell("caches", DROP_CACHES),
             mirrored,
-            bench,
             what_holds("bind", "--strategy", "bind"),
             replace(
                 what_holds("interleave", "--strategy", "interleave"),
@@ -58,6 +57,8 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
             ),
             what_holds("interleave with GPUs", "--strategy", "interleave"),
             what_holds("few threads", arguments=few_threads),
+            bench,
+            what_holds("few threads, measured", arguments=few_threads),
         ],
     )
 
@@ -150,4 +151,5 @@ def test_run_says_what_it_chose_why_and_what_would_change_it(results: dict[str, 
     said = results["few threads"].stderr
     assert "strategy bind: the model fits node 1, which has a core for each of 1 thread" in said
     assert "changed by: more than 1 thread" in said
+    assert "by the bench of" in results["few threads, measured"].stderr
     assert "its pinned buffers too" in results["interleave with GPUs"].stderr

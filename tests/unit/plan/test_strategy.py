@@ -91,6 +91,13 @@ def test_threads_that_one_node_can_feed_are_bound_and_more_are_mirrored() -> Non
     assert choose(bandwidth=WITH_THREADS, threads=24).name == "mirror"
 
 
+def test_what_is_not_certainly_faster_is_not_paid_for() -> None:
+    chosen = choose(bandwidth=WITH_THREADS, threads=6)
+    assert chosen.name == "bind"
+    assert "no certain gain" in chosen.because
+    assert "certain to be above 5 %" in chosen.would_change
+
+
 def test_figures_of_another_number_of_nodes_are_not_used() -> None:
     assert "copy fits" in choose(bandwidth=bandwidth_by_hand("local=9,remote=3", (0,))).because
 
