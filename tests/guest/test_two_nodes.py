@@ -96,7 +96,7 @@ def test_the_output_is_that_of_the_run_without_us(
 ) -> None:
     plain = results[f"{name}, plain"].json()
     assert seen["line"] == plain
-    assert len(set(plain["scores"])) > 4  # sums that a wrong weight would change
+    assert len(set(plain["scores"])) >= 4  # sums that a wrong weight would change
 
 
 def test_run_says_where_home_is_what_was_copied_and_how_much_is_covered(seen: Any) -> None:
