@@ -245,7 +245,6 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
         say(notice_line(policy.notice))
     if plan.affinity and (notice := inherit_affinity(plan.affinity)):
         say(notice_line(notice))
-    observing = plan.strategy == OBSERVE
     live = LiveReport(bool(plan.rehearse), verbose, copying=plan.mirrors)
     nodes = [node.id for node in ready.machine.nodes]
     session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)
