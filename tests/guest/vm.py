@@ -157,9 +157,10 @@ def environment() -> dict[str, str]:
     """
     shim = os.environ.get("NUMAMIRROR_SHIM")
     chosen = {"NUMAMIRROR_SHIM": str(Path(shim).resolve())} if shim else {}
+    python_path = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
     return chosen | {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join(python_path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": "/run/home",
         "TMPDIR": "/run/tmp",
@@ -235,7 +236,8 @@ def graphics(guest: Guest) -> list[str]:
 
 
 def shared_directory(tag: str, path: Path, options: str) -> list[str]:
+    quoted = str(path).replace(",", ",,")
     return [
-        *("-fsdev", f"local,id={tag},path={path},security_model=none,{options}"),
+        *("-fsdev", f"local,id={tag},path={quoted},security_model=none,{options}"),
         *("-device", f"virtio-9p-pci,bus=pcie.0,fsdev={tag},mount_tag={tag}"),
     ]
