@@ -58,7 +58,9 @@ def test_preferred_is_spelled_as_in_the_json():
         set_preferred(0)
         return str(current_policy()), kernel_numa_maps_policies()
 
-    assert in_a_thread(act) == ("preferred:0", {"prefer:0"})
+    ours, kernels = in_a_thread(act)
+    assert ours == "preferred:0"
+    assert "prefer:0" in kernels  # libraries give some of their memory a policy of its own
 
 
 def test_setting_a_policy_leaves_other_threads_alone():
