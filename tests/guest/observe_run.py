@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -41,8 +42,13 @@ def main(model: str, run_options: list[str]) -> None:
 
 
 def engine(model: str) -> list[str]:
-    """One compute thread for each node whose CPUs this process may use."""
-    return [sys.executable, str(HERE / "hold_engine.py"), model, str(len(one_cpu_per_node(0)))]
+    """One compute thread for each node whose CPUs this process may use.
+
+    OBSERVE_UNDER: a command line to put before the engine's.
+    """
+    under = shlex.split(os.environ.get("OBSERVE_UNDER", ""))
+    threads = str(len(one_cpu_per_node(0)))
+    return [*under, sys.executable, str(HERE / "hold_engine.py"), model, threads]
 
 
 def watch(command: list[str], stderr: Any) -> dict[str, Any]:
