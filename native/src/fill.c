@@ -76,11 +76,17 @@ static void copy_all(struct work *work) {
         copy_chunk(work, chunk);
 }
 
+/* Where mbind was refused, a page lands on the node of the thread that touches it first, unless the
+ * thread has inherited the policy for the home node. */
+static int go_to_node(int copy) {
+    if (nm_config.rehearsal != 0) return 0;
+    nm_default_policy();
+    return nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, copy);
+}
+
 static void *copy_on_node(void *argument) {
     struct work *work = argument;
-    int error = nm_config.rehearsal != 0
-                    ? 0
-                    : nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, work->fill->copy);
+    int error = go_to_node(work->fill->copy);
     if (error != 0) atomic_store(&work->affinity_error, error);
     copy_all(work);
     struct crew *crew = work->crew;

@@ -26,6 +26,11 @@ int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_cou
     return result(syscall(SYS_mbind, start, bytes, mode, mask, MASK_WORDS * BITS_PER_WORD + 1, 0));
 }
 
+int nm_default_policy(void) {
+    enum { MPOL_DEFAULT = 0 };
+    return result(syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0));
+}
+
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
     enum { MPOL_MF_MOVE = 2 };
     long moved = syscall(SYS_move_pages, 0, count, pages, nodes, status, MPOL_MF_MOVE);

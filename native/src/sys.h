@@ -10,6 +10,9 @@ enum { NM_MPOL_PREFERRED = 1, NM_MPOL_BIND = 2, NM_MPOL_INTERLEAVE = 3 };
 /* mbind(2): sets the policy of [start, start + bytes) for pages not yet there. */
 int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_count);
 
+/* set_mempolicy(2): the calling thread's memory comes from its own node. */
+int nm_default_policy(void);
+
 /* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. */
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 
