@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "registry.h"
+#include "sample.h"
 #include "status.h"
 #include "sys.h"
 #include "tell.h"
@@ -25,19 +26,13 @@ static bool is_on(const struct nm_copy *copy, int node) {
     return false;
 }
 
-size_t nm_observe_offset(size_t bytes, size_t count, size_t i) {
-    uint64_t part = bytes / count;
-    uint32_t golden = (uint32_t)i * 2654435769u; /* 2^32 / the golden ratio: evenly spread */
-    return (size_t)(part * i + (part * golden >> 32));
-}
-
 /* Not touched: a page that is not there is on no node. */
 static size_t choose(const struct nm_weight *weight, void **pages) {
     size_t wanted = weight->bytes / PAGE;
     if (wanted > PAGES_PER_WEIGHT) wanted = PAGES_PER_WEIGHT;
     if (wanted == 0) wanted = 1;
     for (size_t i = 0; i < wanted; ++i) {
-        uintptr_t address = weight->start + nm_observe_offset(weight->bytes, wanted, i);
+        uintptr_t address = weight->start + nm_sample_offset(weight->bytes, wanted, i);
         pages[i] = (void *)(address / PAGE * PAGE);
     }
     return wanted;

@@ -8,10 +8,6 @@
  * `now` at once. The reads of a thread count as local as far as the sample is on its node. */
 void nm_observe(int now);
 
-/* Where to look for the i-th of `count` pages: one in each of equal parts, at no fixed distance
- * from the last, which would see only every other page of interleaved memory. */
-size_t nm_observe_offset(size_t bytes, size_t count, size_t i);
-
 /* Counts a graph of one token that read so many bytes of weights. */
 void nm_observe_token(size_t bytes);
 

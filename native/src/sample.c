@@ -19,6 +19,12 @@ static const char *address_at(const struct nm_range *ranges, size_t count, size_
     return ranges[*index].start + (offset - *before);
 }
 
+size_t nm_sample_offset(size_t bytes, size_t count, size_t i) {
+    uint64_t part = bytes / count;
+    uint32_t golden = (uint32_t)i * 2654435769u; /* 2^32 / the golden ratio: evenly spread */
+    return (size_t)(part * i + (part * golden >> 32));
+}
+
 static unsigned choose_pages(const struct nm_range *ranges, size_t count, void **pages) {
     size_t total = 0, index = 0, before = 0;
     for (size_t i = 0; i < count; ++i) total += ranges[i].bytes;
@@ -26,8 +32,8 @@ static unsigned choose_pages(const struct nm_range *ranges, size_t count, void *
     if (wanted > NM_SAMPLE_PAGES) wanted = NM_SAMPLE_PAGES;
     if (wanted == 0) wanted = total > 0;
     for (size_t i = 0; i < wanted; ++i) {
-        size_t offset = total / wanted * i + total / wanted / 2;
-        const char *address = address_at(ranges, count, offset, &index, &before);
+        const char *address =
+            address_at(ranges, count, nm_sample_offset(total, wanted, i), &index, &before);
         (void)*(volatile const char *)address;
         pages[i] = (void *)((uintptr_t)address / PAGE * PAGE);
     }

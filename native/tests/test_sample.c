@@ -1,6 +1,6 @@
 /* Which pages are looked at: a fair sample of memory in which nodes take turns. */
 #include "check.h"
-#include "observe.h"
+#include "sample.h"
 
 enum { SAMPLES = 64 };
 
@@ -8,7 +8,7 @@ enum { SAMPLES = 64 };
 static int on_node_0(size_t bytes, size_t stride) {
     int count = 0;
     for (size_t i = 0; i < SAMPLES; ++i)
-        count += nm_observe_offset(bytes, SAMPLES, i) / stride % 2 == 0;
+        count += nm_sample_offset(bytes, SAMPLES, i) / stride % 2 == 0;
     return count;
 }
 
@@ -23,12 +23,12 @@ static void interleaved_memory_is_seen_half_and_half(void) {
 
 static void every_part_is_looked_at_once(void) {
     size_t bytes = SAMPLES * 12345;
-    for (size_t i = 0; i < SAMPLES; ++i) CHECK(nm_observe_offset(bytes, SAMPLES, i) / 12345 == i);
+    for (size_t i = 0; i < SAMPLES; ++i) CHECK(nm_sample_offset(bytes, SAMPLES, i) / 12345 == i);
 }
 
 static void a_part_of_some_gibibytes_does_not_overflow(void) {
     size_t bytes = (size_t)SAMPLES << 33;
-    for (size_t i = 0; i < SAMPLES; ++i) CHECK(nm_observe_offset(bytes, SAMPLES, i) >> 33 == i);
+    for (size_t i = 0; i < SAMPLES; ++i) CHECK(nm_sample_offset(bytes, SAMPLES, i) >> 33 == i);
 }
 
 int main(void) {
