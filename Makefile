@@ -14,12 +14,12 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-guest test-packaging man session wheels release clean
+.PHONY: demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging man session wheels release clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
 
-test: $(VENV)/.all test-native test-unit test-engines test-guest
+test: $(VENV)/.all test-native test-unit test-engines test-reliability test-guest
 
 # ---- one virtual environment; a stamp for each set of packages ----
 
@@ -56,12 +56,34 @@ test-unit: $(VENV)/.all
 test-engines: $(VENV)/.all
 	$(PYTHON) -m pytest tests/engines
 
+# Faults produced for real: docs/reliability.md. After test-native, whose sanitized shim it runs.
+test-reliability: $(VENV)/.all
+	$(PYTHON) -m pytest tests/reliability
+
 test-guest: $(VENV)/.all
 	$(PYTHON) -m pytest tests/guest
 
 # Apart from `make test`: it builds wheels and a Debian, and takes some minutes.
 test-packaging: wheels
 	$(PYTHON) -m pytest tests/packaging
+
+# A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime.
+FUZZED := config node_memory cgroup_memory filter json_escape
+
+fuzz: $(VENV)/.all
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	    clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
+	    { echo 'make fuzz: needs clang with its fuzzer: apt-get install clang libclang-rt-dev'; \
+	      exit 1; }
+	@$(VENV)/bin/cmake -S native -B build/fuzz -DCMAKE_C_COMPILER=clang \
+	    -DNM_SANITIZE=fuzzer-no-link,address,undefined >/dev/null
+	@$(VENV)/bin/cmake --build build/fuzz -j$(CORES) --target $(FUZZED:%=fuzz_%) >/dev/null
+	@for name in $(FUZZED); do \
+	    mkdir -p build/fuzz/corpus/$$name && \
+	    build/fuzz/fuzz/fuzz_$$name -max_total_time=10 -max_len=4096 -verbosity=0 \
+	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
+	        native/fuzz/corpus/$$name || exit 1; \
+	done
 
 # ---- the look of the code ----
 
