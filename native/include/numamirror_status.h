@@ -3,7 +3,8 @@
  * read /proc/PID/fd reads. numamirror_cli/memory/status_page.py is its reader.
  *
  * One mutex in the shim serialises writers of everything but `thread`; `seq` is a seqlock (odd
- * while being written). Each `thread` entry has one writer, its thread, and needs no lock.
+ * while being written). Each `thread` entry has one writer, its thread, and needs no lock; upload_*
+ * are atomic.
  * The figures are those of the last graph that was computed: what an engine frees afterwards is
  * taken out when it computes again.
  * Fields are only ever added at the end, with a new NM_STATUS_VERSION.
@@ -72,18 +73,20 @@ struct nm_status {
     uint32_t copies;
     uint32_t threads; /* entries of `thread` ever used; at most NM_MAX_THREADS */
     uint32_t gemm_tensors;
-    uint64_t gemm_bytes;        /* distinct weight bytes that CPU GEMM reads */
-    uint64_t mirrored_bytes;    /* of those, bytes that every copy serves */
-    uint64_t small_bytes;       /* not mirrored: tensors below the minimum size */
-    uint64_t refused_bytes;     /* not mirrored: no room on a node, or seams that do not fire */
-    uint64_t sharded_bytes;     /* of gemm_bytes, placed with their readers */
-    uint64_t observed_bytes;    /* of gemm_bytes, whose pages are looked for from time to time */
-    uint64_t placement_unix_ns; /* observed: when their pages were last seen to have moved */
-    uint64_t decode_graphs;     /* with one token */
-    uint64_t decode_bytes;      /* GEMM weight bytes that those read */
-    uint64_t arena_bytes;       /* address space held for replicas, all nodes */
-    uint64_t built_unix_ns;     /* when the last build ended; 0 before */
-    char engine[256];           /* path of the library whose seams fire */
+    uint64_t gemm_bytes;           /* distinct weight bytes that CPU GEMM reads */
+    uint64_t mirrored_bytes;       /* of those, bytes that every copy serves */
+    uint64_t small_bytes;          /* not mirrored: tensors below the minimum size */
+    uint64_t refused_bytes;        /* not mirrored: no room on a node, or seams that do not fire */
+    uint64_t sharded_bytes;        /* of gemm_bytes, placed with their readers */
+    uint64_t observed_bytes;       /* of gemm_bytes, whose pages are looked for from time to time */
+    uint64_t placement_unix_ns;    /* observed: when their pages were last seen to have moved */
+    uint64_t decode_graphs;        /* with one token */
+    uint64_t decode_bytes;         /* GEMM weight bytes that those read */
+    uint64_t upload_replica_bytes; /* of weights sent to GPUs: read from a replica near the GPU */
+    uint64_t upload_primary_bytes; /* read from the engine's own source */
+    uint64_t arena_bytes;          /* address space held for replicas, all nodes */
+    uint64_t built_unix_ns;        /* when the last build ended; 0 before */
+    char engine[256];              /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];
     /* sums of threads that have ended or have gone over to another copy: by copy, then by none */

@@ -8,7 +8,7 @@
 
 #include "sys.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, PAGE = 4096 };
 static const size_t HUGE_PAGE = 2u << 20;
 
 static size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -54,7 +54,20 @@ struct nm_arena *nm_arena_new(int copy, size_t bytes) {
     return arena;
 }
 
+bool nm_arena_pin(struct nm_arena *arena, bool (*pin)(void *start, size_t bytes),
+                  void (*unpin)(void *start)) {
+    char *start = arena->start + arena->pinned;
+    size_t bytes = round_up(arena->used, PAGE) - arena->pinned;
+    if (bytes == 0) return true;
+    if (arena->pins == NM_MAX_PINS || !pin(start, bytes)) return false;
+    arena->pin[arena->pins++] = start;
+    arena->pinned += bytes;
+    arena->unpin = unpin;
+    return true;
+}
+
 void nm_arena_free(struct nm_arena *arena) {
+    for (int i = 0; i < arena->pins; ++i) arena->unpin(arena->pin[i]);
     munmap(arena->start, arena->bytes);
     free(arena);
 }

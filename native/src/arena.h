@@ -3,9 +3,12 @@
 #ifndef NM_ARENA_H
 #define NM_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config.h"
+
+enum { NM_MAX_PINS = 16 };
 
 struct nm_arena {
     char *start;
@@ -14,6 +17,11 @@ struct nm_arena {
     size_t live; /* bytes of weights that still need it; 0: can go */
     int copy;
     int policy_error; /* errno of mbind; 0: the policy stands */
+    /* ranges that a GPU's driver keeps in place; `pinned` bytes from the start on are in one */
+    char *pin[NM_MAX_PINS];
+    int pins;
+    size_t pinned;
+    void (*unpin)(void *start);
     struct nm_arena *next;
 };
 
@@ -24,6 +32,10 @@ void nm_arena_free(struct nm_arena *arena);
 /* Takes room for a weight, keeping its address modulo 64 (kernels of the engine rely on the
  * alignment of its own buffers). NULL when it is full. */
 char *nm_arena_take(struct nm_arena *arena, const void *primary, size_t bytes);
+
+/* Pins what is used and not pinned yet, until the arena is freed. False when that fails. */
+bool nm_arena_pin(struct nm_arena *arena, bool (*pin)(void *start, size_t bytes),
+                  void (*unpin)(void *start));
 
 /* Address space to ask for so that nm_arena_take succeeds for `count` weights of `bytes` in all. */
 size_t nm_arena_need(size_t bytes, size_t count);

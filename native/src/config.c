@@ -111,6 +111,10 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
             return "NUMAMIRROR_BUDGET_BYTES is not a number of bytes";
         config->budget_bytes = (size_t)number;
     }
+    if ((value = get("NUMAMIRROR_SRC_NODE")) != NULL) {
+        if (!read_whole_number(value, INT_MAX, &number)) return "NUMAMIRROR_SRC_NODE is no node id";
+        config->source_node = (int)number;
+    }
     if ((value = get("NUMAMIRROR_REHEARSE")) != NULL) {
         if (!read_whole_number(value, 8, &number) || number < 1)
             return "NUMAMIRROR_REHEARSE is not a number from 1 to 8";
@@ -145,6 +149,7 @@ void nm_config_parse(struct nm_config *config, const char *(*get)(const char *na
     memset(config->copy_of_cpu, -1, sizeof config->copy_of_cpu);
     config->home = -1;
     config->home_copy = -1;
+    config->source_node = -1;
     config->min_bytes = 1 << 20;
     const char *abi = get("NUMAMIRROR_ABI");
     if (abi == NULL) return;

@@ -33,6 +33,7 @@ struct nm_config {
     bool check_owners; /* tests: shard counts rows read by their owner */
     bool no_redirect;  /* tests: replicas are built and not read */
     bool log;
+    int source_node; /* tests: uploads read the replica on this node; -1: the GPU's own */
     size_t min_bytes;
     size_t budget_bytes; /* that replicas of one copy may take; 0: what the node has */
     int copies;

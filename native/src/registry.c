@@ -74,11 +74,22 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
     pthread_mutex_unlock(&nm_registry.lock);
 }
 
-void nm_registry_doubt_buffer(const void *id) {
+void nm_registry_describe_buffer(const void *id, bool doubtful, bool pinned) {
     pthread_mutex_lock(&nm_registry.lock);
-    for (size_t i = 0; i < nm_registry.buffer_count; ++i)
-        if (nm_registry.buffers[i].id == id) nm_registry.buffers[i].doubtful = true;
+    for (size_t i = 0; i < nm_registry.buffer_count; ++i) {
+        if (nm_registry.buffers[i].id != id) continue;
+        nm_registry.buffers[i].doubtful = doubtful;
+        nm_registry.buffers[i].pinned = pinned;
+    }
     pthread_mutex_unlock(&nm_registry.lock);
+}
+
+bool nm_registry_pinned_at(uintptr_t address) {
+    pthread_mutex_lock(&nm_registry.lock);
+    const struct nm_buffer *buffer = nm_registry_buffer_at(address);
+    bool pinned = buffer != NULL && buffer->pinned;
+    pthread_mutex_unlock(&nm_registry.lock);
+    return pinned;
 }
 
 const void *nm_registry_doubtful_at(uintptr_t address) {

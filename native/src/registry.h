@@ -21,6 +21,7 @@ struct nm_buffer {
     bool host;
     bool housed;   /* its bytes are already counted in an arena's size */
     bool doubtful; /* the engine has not marked it as one of weights */
+    bool pinned;   /* memory of the CPU that belongs to a GPU's backend */
 };
 
 struct nm_registry {
@@ -46,12 +47,14 @@ extern _Atomic bool nm_news;
 /* Remembers a buffer of weights. */
 void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, bool host);
 
-/* Says of a remembered buffer that the engine has not marked it: it holds weights as long as no op
- * writes to it. */
-void nm_registry_doubt_buffer(const void *id);
+/* Says more of a remembered buffer. doubtful: it holds weights as long as no op writes to it. */
+void nm_registry_describe_buffer(const void *id, bool doubtful, bool pinned);
 
 /* The doubtful buffer that contains the address, or NULL. */
 const void *nm_registry_doubtful_at(uintptr_t address);
+
+/* Whether the address lies in a pinned buffer. */
+bool nm_registry_pinned_at(uintptr_t address);
 
 /* Forgets a buffer, its weights and their replicas. Call before the engine frees it. */
 void nm_registry_drop_buffer(const void *id);

@@ -20,6 +20,10 @@ static inline struct nm_module *nm_caller_module(const void *caller) {
  * forgotten when an op writes to it. */
 void nm_learn_buffer(const struct nm_module *module, const void *buffer, bool marked);
 
+/* After a write to a part of the tensor: the replicas follow, if it is a weight. */
+void nm_refresh_tensor(const struct nm_module *module, const void *tensor, size_t offset,
+                       size_t bytes);
+
 /* First sign of an engine in this process: opens the status page, once. */
 void nm_engine_seen(void);
 

@@ -1,4 +1,4 @@
-/* The seams through which the shim learns of the engine's weights: made, written, freed. */
+/* The seams through which the shim learns of the engine's weights: made, cleared, freed. */
 #include <stdint.h>
 #include <string.h>
 
@@ -7,20 +7,18 @@
 #include "registry.h"
 #include "seam.h"
 
-enum { USAGE_WEIGHTS = 1, DEVICE_CPU = 0 }; /* ggml-backend.h */
+enum { USAGE_WEIGHTS = 1, UNKNOWN = -1, DEVICE_CPU = 0 }; /* ggml-backend.h */
+
+static int owner_of(const struct nm_module *m, const void *type) {
+    const void *(*device_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_get_device];
+    int (*type_of)(const void *) = m->real[NM_SYM_ggml_backend_dev_type];
+    const void *device = device_of != NULL ? device_of(type) : NULL;
+    return device != NULL && type_of != NULL ? type_of(device) : UNKNOWN;
+}
 
 /* Memory that CPU kernels read: plain, mapped, repacked and AMX buffers belong to the CPU device,
  * pinned ones to a GPU's but say that they are host memory. The base of what lies on a GPU is not
  * even an address. */
-static bool on_cpu(const struct nm_module *m, const void *type) {
-    const void *(*device_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_get_device];
-    int (*type_of)(const void *) = m->real[NM_SYM_ggml_backend_dev_type];
-    bool (*is_host)(const void *) = m->real[NM_SYM_ggml_backend_buft_is_host];
-    if (is_host != NULL && is_host(type)) return true;
-    const void *device = device_of != NULL ? device_of(type) : NULL;
-    return device != NULL && type_of != NULL && type_of(device) == DEVICE_CPU;
-}
-
 void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked) {
     const void *(*base_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_base];
     size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
@@ -30,13 +28,15 @@ void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked)
     size_t bytes = size_of(buffer);
     if (bytes == 0) return; /* asking an empty one for its base can end the engine */
     const void *type = type_of(buffer);
-    if (!on_cpu(m, type)) return;
+    int owner = owner_of(m, type);
+    bool host = is_host != NULL && is_host(type);
+    if (!host && owner != DEVICE_CPU) return;
     const char *(*name_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_name];
     const char *name = name_of != NULL ? name_of(type) : NULL;
     if (name != NULL && strstr(name, "AMX") != NULL) atomic_store(&nm_amx_seen, true);
     nm_engine_seen();
-    nm_registry_add_buffer(buffer, base_of(buffer), bytes, is_host != NULL && is_host(type));
-    if (!marked) nm_registry_doubt_buffer(buffer);
+    nm_registry_add_buffer(buffer, base_of(buffer), bytes, host);
+    nm_registry_describe_buffer(buffer, !marked, host && owner > DEVICE_CPU);
 }
 
 NM_EXPORT void ggml_backend_buffer_set_usage(void *buffer, int usage) {
@@ -77,58 +77,8 @@ NM_EXPORT void ggml_backend_buffer_clear(void *buffer, uint8_t value) {
         refresh(base_of(buffer), size_of(buffer));
 }
 
-static void refresh_tensor(struct nm_module *m, const void *tensor, size_t offset, size_t bytes) {
+void nm_refresh_tensor(const struct nm_module *m, const void *tensor, size_t offset, size_t bytes) {
     if (!nm_config.active || atomic_load(&nm_table) == NULL) return;
     const char *(*data_of)(const void *) = m->real[NM_SYM_ggml_get_data];
     if (data_of != NULL) refresh(data_of(tensor) + offset, bytes);
-}
-
-NM_EXPORT void ggml_backend_tensor_set(void *tensor, const void *data, size_t offset,
-                                       size_t bytes) {
-    struct nm_module *m = nm_caller_module(NM_CALLER());
-    void (*real)(void *, const void *, size_t, size_t) = m->real[NM_SYM_ggml_backend_tensor_set];
-    if (real != NULL) real(tensor, data, offset, bytes);
-    refresh_tensor(m, tensor, offset, bytes);
-}
-
-NM_EXPORT void ggml_backend_tensor_set_async(void *backend, void *tensor, const void *data,
-                                             size_t offset, size_t bytes) {
-    struct nm_module *m = nm_caller_module(NM_CALLER());
-    void (*real)(void *, void *, const void *, size_t, size_t) =
-        m->real[NM_SYM_ggml_backend_tensor_set_async];
-    if (real != NULL) real(backend, tensor, data, offset, bytes);
-    refresh_tensor(m, tensor, offset, bytes);
-}
-
-/* Rows of the same length at a stride: what lies between the first and the last is taken too. */
-static size_t reach(size_t bytes, size_t rows, size_t stride) {
-    return rows == 0 ? 0 : (rows - 1) * stride + bytes;
-}
-
-NM_EXPORT void ggml_backend_tensor_set_2d(void *tensor, const void *data, size_t offset,
-                                          size_t bytes, size_t rows, size_t stride,
-                                          size_t data_stride) {
-    struct nm_module *m = nm_caller_module(NM_CALLER());
-    void (*real)(void *, const void *, size_t, size_t, size_t, size_t, size_t) =
-        m->real[NM_SYM_ggml_backend_tensor_set_2d];
-    if (real != NULL) real(tensor, data, offset, bytes, rows, stride, data_stride);
-    refresh_tensor(m, tensor, offset, reach(bytes, rows, stride));
-}
-
-NM_EXPORT void ggml_backend_tensor_set_2d_async(void *backend, void *tensor, const void *data,
-                                                size_t offset, size_t bytes, size_t rows,
-                                                size_t stride, size_t data_stride) {
-    struct nm_module *m = nm_caller_module(NM_CALLER());
-    void (*real)(void *, void *, const void *, size_t, size_t, size_t, size_t, size_t) =
-        m->real[NM_SYM_ggml_backend_tensor_set_2d_async];
-    if (real != NULL) real(backend, tensor, data, offset, bytes, rows, stride, data_stride);
-    refresh_tensor(m, tensor, offset, reach(bytes, rows, stride));
-}
-
-NM_EXPORT void ggml_backend_tensor_memset(void *tensor, uint8_t value, size_t offset,
-                                          size_t bytes) {
-    struct nm_module *m = nm_caller_module(NM_CALLER());
-    void (*real)(void *, uint8_t, size_t, size_t) = m->real[NM_SYM_ggml_backend_tensor_memset];
-    if (real != NULL) real(tensor, value, offset, bytes);
-    refresh_tensor(m, tensor, offset, bytes);
 }

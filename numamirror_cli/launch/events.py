@@ -37,6 +37,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
     "primary": {"node": int, "bytes": int, "sampled_pages": int, "sampled_local": int},
     "coverage": {"gemm_bytes": int, "mirrored_bytes": int},
+    "upload": {"device": str, "node": int, "copy": int},
     "note": {"what": str},
     "freed": {"bytes": int},
 }

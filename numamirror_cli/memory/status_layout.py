@@ -83,6 +83,8 @@ class StatusLayout(ctypes.Structure):
         ("placement_unix_ns", ctypes.c_uint64),
         ("decode_graphs", ctypes.c_uint64),
         ("decode_bytes", ctypes.c_uint64),
+        ("upload_replica_bytes", ctypes.c_uint64),
+        ("upload_primary_bytes", ctypes.c_uint64),
         ("arena_bytes", ctypes.c_uint64),
         ("built_unix_ns", ctypes.c_uint64),
         ("engine", ctypes.c_char * 256),

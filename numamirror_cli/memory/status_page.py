@@ -111,6 +111,8 @@ class MirrorStatus:
     placement_unix_ns: int = 0
     decode_graphs: int = 0
     decode_bytes: int = 0
+    upload_replica_bytes: int = 0
+    upload_primary_bytes: int = 0
 
     @property
     def coverage(self) -> float:
@@ -288,6 +290,8 @@ def _status(page: StatusLayout) -> MirrorStatus:
         placement_unix_ns=page.placement_unix_ns,
         decode_graphs=page.decode_graphs,
         decode_bytes=page.decode_bytes,
+        upload_replica_bytes=page.upload_replica_bytes,
+        upload_primary_bytes=page.upload_primary_bytes,
     )
 
 

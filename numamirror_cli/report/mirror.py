@@ -53,6 +53,8 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "placement_unix_ns": status.placement_unix_ns,
         "decode_graphs": status.decode_graphs,
         "decode_bytes": status.decode_bytes,
+        "upload_replica_bytes": status.upload_replica_bytes,
+        "upload_primary_bytes": status.upload_primary_bytes,
         "arena_bytes": status.arena_bytes,
         "coverage": round(status.coverage, 4),
         "locality": None if status.locality is None else round(status.locality, 4),
@@ -227,6 +229,9 @@ def _facts(status: MirrorStatus) -> Iterator[str]:
         yield f"Reason: {status.reason}"
     if status.locality is not None:
         yield f"Locality: {percent(status.locality)} of {size(status.read_bytes)} read since start"
+    if uploaded := status.upload_replica_bytes + status.upload_primary_bytes:
+        near = size(status.upload_replica_bytes)
+        yield f"Uploads to GPUs: {near} of {size(uploaded)} from the replica near the GPU"
     if status.engine:
         yield f"Engine: {status.engine}"
 

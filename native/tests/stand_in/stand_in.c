@@ -100,12 +100,62 @@ struct buffer *ggml_backend_buft_alloc_buffer(const struct buffer *type, size_t 
 }
 
 void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage) { buffer->usage = usage; }
-void ggml_backend_buffer_free(struct buffer *buffer) { buffer->usage = 0; }
+void ggml_backend_buffer_free(struct buffer *buffer) {
+    buffer->usage = 0;
+    if (buffer->made) free(buffer);
+}
 void ggml_backend_buffer_clear(struct buffer *buffer, uint8_t value) {
     memset(buffer->base, value, buffer->size);
 }
 void ggml_backend_tensor_set(struct tensor *tensor, const void *data, size_t offset, size_t size) {
+    booking.uploaded_from = data;
     memcpy((char *)tensor->data + offset, data, size);
+}
+
+/* ---- a GPU: its buffer is its backend and device as well ---- */
+
+struct props {
+    const char *name, *description;
+    size_t memory_free, memory_total;
+    int type;
+    const char *device_id;
+};
+
+const struct buffer *ggml_backend_get_device(const struct buffer *backend) { return backend; }
+const struct buffer *ggml_backend_dev_backend_reg(const struct buffer *device) { return device; }
+void ggml_backend_dev_get_props(const struct buffer *device, struct props *props) {
+    *props = (struct props){"stand-in", "", 0, 0, device->device, device->device_id};
+}
+
+static bool pin(void *start, size_t bytes) {
+    booking.pinned += bytes;
+    return start != NULL;
+}
+
+static void unpin(void *start) { booking.pinned = start == NULL; }
+
+void *ggml_backend_reg_get_proc_address(const struct buffer *reg, const char *name) {
+    if (!reg->registers) return NULL;
+    if (strcmp(name, "ggml_backend_register_host_buffer") == 0) return (void *)pin;
+    return strcmp(name, "ggml_backend_unregister_host_buffer") == 0 ? (void *)unpin : NULL;
+}
+
+struct buffer *ggml_backend_cpu_buffer_from_ptr(void *start, size_t size) {
+    struct buffer *buffer = malloc(sizeof *buffer);
+    *buffer = (struct buffer){.base = start, .size = size, .host = true, .made = true};
+    return buffer;
+}
+
+int ggml_backend_tensor_alloc(struct buffer *buffer, struct tensor *tensor, void *address) {
+    tensor->buffer = buffer;
+    tensor->data = address;
+    return 0;
+}
+
+void ggml_backend_tensor_set_async(struct buffer *backend, struct tensor *tensor, const void *data,
+                                   size_t offset, size_t size) {
+    (void)backend;
+    ggml_backend_tensor_set(tensor, data, offset, size);
 }
 
 /* ---- kernels ---- */
@@ -219,6 +269,10 @@ void stand_in_clear(struct buffer *buffer, uint8_t value) {
 }
 void stand_in_set(struct tensor *tensor, const void *data, size_t offset, size_t size) {
     ggml_backend_tensor_set(tensor, data, offset, size);
+}
+
+void stand_in_upload(struct buffer *backend, struct tensor *tensor, const void *data, size_t size) {
+    ggml_backend_tensor_set_async(backend, tensor, data, 0, size);
 }
 
 static int compute(struct tensor *op, struct plan plan) {

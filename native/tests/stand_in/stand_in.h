@@ -31,6 +31,9 @@ struct buffer {
     int usage;
     int device; /* 0 CPU, 1 GPU */
     bool host;
+    bool made; /* by the engine, which frees it */
+    const char *device_id;
+    bool registers; /* its backend pins host memory */
 };
 
 struct graph {
@@ -51,8 +54,10 @@ struct params {
 /* What the last kernel read, and how it was called. */
 struct booking {
     const void *weight, *second;
+    const void *uploaded_from;
     int calls;
     bool arguments_intact;
+    size_t pinned; /* bytes of host memory that are */
 };
 /* A function, since a variable of a library built with -Bsymbolic is two. */
 struct booking *stand_in_booking(void);
@@ -65,6 +70,8 @@ void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage);
 void ggml_backend_buffer_free(struct buffer *buffer);
 void ggml_backend_buffer_clear(struct buffer *buffer, uint8_t value);
 void ggml_backend_tensor_set(struct tensor *tensor, const void *data, size_t offset, size_t size);
+void ggml_backend_tensor_set_async(struct buffer *backend, struct tensor *tensor, const void *data,
+                                   size_t offset, size_t size);
 int ggml_graph_compute(struct graph *graph, struct plan *plan);
 
 /* As libllama would: the calls that an engine makes from outside its compute library. */
@@ -73,6 +80,7 @@ void stand_in_free(struct buffer *buffer);
 int stand_in_compute(struct tensor *op, int threads, int repeat);
 int stand_in_compute_rows(struct tensor *op, int repeat, int rows);
 void stand_in_set(struct tensor *tensor, const void *data, size_t offset, size_t size);
+void stand_in_upload(struct buffer *backend, struct tensor *tensor, const void *data, size_t size);
 void stand_in_clear(struct buffer *buffer, uint8_t value);
 
 #endif

@@ -42,6 +42,15 @@ MIRRORED = MirrorStatus(
 )
 
 
+def test_uploads_are_told_once_there_are_any() -> None:
+    assert "Uploads" not in printed(render_mirror(MIRRORED))
+    uploading = replace(MIRRORED, upload_replica_bytes=3 * MIB, upload_primary_bytes=MIB)
+    assert "Uploads to GPUs: 3 MiB of 4 MiB from the replica near the GPU" in printed(
+        render_mirror(uploading)
+    )
+    assert mirror_json(uploading)["upload_replica_bytes"] == 3 * MIB
+
+
 def printed(renderable: object) -> str:
     console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
     console.print(renderable)
