@@ -76,5 +76,14 @@ def llama_rpc() -> rig.Engine:
 
 
 @pytest.fixture
+def llama_upload() -> rig.Engine:
+    try:
+        fetch.lavapipe()
+    except fetch.Unavailable as reason:
+        pytest.skip(str(reason))
+    return available(rig.LLAMA_UPLOAD)
+
+
+@pytest.fixture
 def two_engines() -> rig.Engine:
     return available(rig.TWO_ENGINES)

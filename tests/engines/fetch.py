@@ -98,6 +98,13 @@ def llama_server() -> Path:
     return programs
 
 
+def lavapipe() -> Path:
+    """The file that tells Vulkan's loader of Mesa's software device."""
+    for path in Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"):
+        return path
+    raise Unavailable("Mesa's lavapipe is not installed (Debian: mesa-vulkan-drivers)")
+
+
 def older_xllamacpp(version: str) -> Path:
     """Directory of an xllamacpp wheel beside the installed one, for PYTHONPATH."""
     require_machine("x86_64", "the xllamacpp wheel")

@@ -69,6 +69,7 @@ LLAMA_SERVER = Engine("llama-server", "drive_llama_server.py", fetch.llama_serve
 IK_LLAMA = Engine("ik_llama.cpp", "drive_ik_llama.py", modules=("ik_llama_cpp",))
 WHISPER = Engine("whisper.cpp", "drive_whisper.py", None, ("whisper",), ("pywhispercpp",))
 LLAMA_RPC = Engine("llama-server over RPC", "drive_llama_rpc.py", fetch.llama_server)
+LLAMA_UPLOAD = Engine("llama-server with Vulkan", "drive_llama_upload.py", fetch.llama_server)
 TWO_ENGINES = Engine("two engines", "drive_two_engines.py", modules=("xllamacpp", "ik_llama_cpp"))
 
 # Those that load MODELS, or some of them; whisper.cpp has its own.
@@ -88,13 +89,14 @@ class Run:
 
 
 def model_path(name: str) -> Path:
-    """gemma, whisper, or KIND-TYPE for a generated small model. Raises fetch.Unavailable."""
+    """gemma, whisper, or KIND-TYPE for a generated small model, tiny-KIND-TYPE for a tiny one.
+    Raises fetch.Unavailable."""
     if name == "gemma":
         return fetch.gemma()
     if name == "whisper":
         return whisper_model.model()
-    kind, type_name = name.split("-")
-    return moe.model("small", kind, type_name)
+    *size, kind, type_name = name.split("-")
+    return moe.model(size[0] if size else "small", kind, type_name)
 
 
 @functools.cache
