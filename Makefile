@@ -4,6 +4,7 @@
 # make man    the manual pages, from the commands' help
 # make wheels wheels for x86_64 and aarch64 in dist/, for glibc 2.17 and newer
 # make test-packaging  those wheels, old systems, another processor, a fresh Debian, the recipes
+# make test-messages  which of our messages does no test bring about?
 # make release  a dry run: does everything agree, and what would be given away?
 # make session the session in the README, on two emulated nodes
 SHELL := /bin/bash
@@ -14,7 +15,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging man session wheels release clean
+.PHONY: demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -84,6 +85,12 @@ fuzz: $(VENV)/.all
 	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
 	        native/fuzz/corpus/$$name || exit 1; \
 	done
+
+# Unit tests under coverage, in the processes that they start too.
+test-messages: $(VENV)/.release
+	rm -rf build/coverage
+	COVERAGE_FILE=$(CURDIR)/build/coverage/data $(PYTHON) -m coverage run -m pytest tests/unit
+	$(PYTHON) tools/messages.py --reached build/coverage/data*
 
 # ---- the look of the code ----
 
