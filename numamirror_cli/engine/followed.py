@@ -41,6 +41,7 @@ class Followed:
 def follow_command(command: Sequence[str], environ: Mapping[str, str]) -> Followed:
     """Follow a command line. Raises NumaMirrorError (127, 126) when there is no program."""
     target = find_target(command, environ)
+    environ = {**environ, **target.variables}
     roots, unfollowed = _loaded_by(target, environ)
     started = tuple(_named_by_script(target, environ))
     for other in started:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from numamirror_cli.engine.elf import ElfFacts, read_elf
@@ -29,6 +29,7 @@ class Target:
     drops_preload: the wrapper that takes LD_PRELOAD away ("env -i"), else "".
     unread: why the end of the chain is not known, else "".
     arguments: those that the last file of the chain is started with.
+    variables: what env(1) in the chain adds to its environment.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class Target:
     drops_preload: str = ""
     unread: str = ""
     arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def image(self) -> Path:
@@ -69,6 +71,7 @@ def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
             elf=elf,
             loader=target.loader or step.loader,
             drops_preload=target.drops_preload or step.drops_preload,
+            variables={**target.variables, **step.variables},
         )
         if not step.command:
             return target
@@ -87,12 +90,15 @@ class _Step:
     command: tuple[str, ...] = ()
     loader: tuple[str, ...] = ()
     drops_preload: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def _after_elf(path: Path, elf: ElfFacts, arguments: Sequence[str]) -> _Step:
     if path.name == "env":
         wrapped = behind_env(arguments)
-        return _Step(wrapped.command, drops_preload=wrapped.drops_preload)
+        return _Step(
+            wrapped.command, drops_preload=wrapped.drops_preload, variables=wrapped.variables
+        )
     if is_loader(path, elf):
         wrapped = behind_loader(arguments)
         # A loader opens its operand, it does not search PATH for it.

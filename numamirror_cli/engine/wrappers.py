@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 # Options of ld.so(8) that take a value; all others stand alone.
 _LOADER_VALUES = {
@@ -53,22 +53,28 @@ class Wrapped:
 
     options: the wrapper's own arguments; command: the program behind it and its arguments.
     drops_preload: the wrapper that takes LD_PRELOAD away, with its option; "" if it does not.
+    variables: what it adds to the environment.
     """
 
     options: tuple[str, ...]
     command: tuple[str, ...]
     drops_preload: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def behind_env(arguments: Sequence[str]) -> Wrapped:
     """What env(1) starts when it is called with those arguments."""
     rest = _split_strings(arguments)
     dropped = ""
+    variables: dict[str, str] = {}
     while rest:
         word = rest[0]
         if not word.startswith("-") and "=" not in word:
             break
         rest = rest[1:]
+        if not word.startswith("-"):
+            name, _, value = word.partition("=")
+            variables[name] = value
         if word in ("-", "-i", "--ignore-environment"):
             dropped = f"env {word}"
         elif word in ("-u", "--unset") and rest[:1] == ["LD_PRELOAD"]:
@@ -77,7 +83,7 @@ def behind_env(arguments: Sequence[str]) -> Wrapped:
             dropped = f"env {word}"
         if word in _ENV_VALUES:
             rest = rest[1:]
-    return Wrapped((), tuple(rest), dropped)
+    return Wrapped((), tuple(rest), dropped, variables)
 
 
 def _split_strings(arguments: Sequence[str]) -> list[str]:

@@ -127,3 +127,9 @@ def test_a_scrambled_program_is_no_elf_file_or_one_with_other_facts(data: st.Dat
         file.flush()
         elf = read_elf(Path(file.name))
     assert elf is None or elf.bits in (32, 64)
+
+
+def test_what_env_sets_is_known_of_the_program_that_it_starts() -> None:
+    wrapped = behind_env(["-i", "PYTHONPATH=/a:/b", "X=", "python3", "PATH=not-ours"])
+    assert wrapped.variables == {"PYTHONPATH": "/a:/b", "X": ""}
+    assert wrapped.command == ("python3", "PATH=not-ours")
