@@ -15,7 +15,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release clean
+.PHONY: engines-table demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -56,6 +56,10 @@ test-unit: $(VENV)/.all
 
 test-engines: $(VENV)/.all
 	$(PYTHON) -m pytest tests/engines
+
+# The table in docs/engines.md, of all engines that can be had here.
+engines-table: test-engines
+	$(PYTHON) tests/engines/support.py
 
 # Faults produced for real: docs/reliability.md. After test-native, whose sanitized shim it runs.
 test-reliability: $(VENV)/.all

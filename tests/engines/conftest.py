@@ -2,9 +2,44 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import fetch
 import pytest
 import rig
+import support
+
+RESULTS = pytest.StashKey[support.Results]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RESULTS] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Books what each test of an engine found, for docs/engines.md."""
+    report = yield
+    if report.when == "call" and not report.skipped:
+        for engine in engines_of(item):
+            support.note(item.config.stash[RESULTS], engine, item.name, report.passed)
+    return report
+
+
+def engines_of(item: pytest.Item) -> set[str]:
+    """The engine that a test is about: the most particular one that it asks for."""
+    values = [v for v in getattr(item, "funcargs", {}).values() if isinstance(v, rig.Engine)]
+    names = {engine.name for engine in values}
+    return names & {rig.TWO_ENGINES.name} or names
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Adds this session's engines to those of earlier ones."""
+    if found := session.config.stash[RESULTS]:
+        path = support.results_file()
+        before = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**before, **found}))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
