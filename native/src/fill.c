@@ -11,10 +11,11 @@
 #include "read_in.h"
 #include "sys.h"
 
-enum { CHUNK = 4 << 20, CHUNKS_AHEAD = 4, MAX_THREADS = 16 };
+enum { CHUNK = NM_READ_MOST, MAX_THREADS = 16 };
 
 struct work {
     struct nm_fill *fill;
+    const struct nm_read_in *files;
     _Atomic size_t next; /* chunk to take */
     _Atomic size_t done; /* bytes */
     _Atomic int affinity_error;
@@ -55,40 +56,65 @@ static struct nm_piece chunk_at(const struct work *work, size_t chunk) {
     return (struct nm_piece){piece->from + offset, piece->to + offset, rest < CHUNK ? rest : CHUNK};
 }
 
-static void read_in(const struct work *work, size_t chunk) {
-    if (chunk >= work->first_chunk[work->fill->count]) return;
-    struct nm_piece piece = chunk_at(work, chunk);
-    nm_read_in(piece.from, piece.bytes);
-}
-
-/* While a chunk is copied, the file of one further on is read. */
-static void copy_chunk(struct work *work, size_t chunk) {
-    if (chunk < CHUNKS_AHEAD) read_in(work, chunk);
-    read_in(work, chunk + CHUNKS_AHEAD);
-    struct nm_piece piece = chunk_at(work, chunk);
-    memcpy(piece.to, piece.from, piece.bytes);
-    atomic_fetch_add_explicit(&work->done, piece.bytes, memory_order_relaxed);
-}
-
-static void copy_all(struct work *work) {
-    size_t total = work->first_chunk[work->fill->count], chunk;
-    while ((chunk = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed)) < total)
-        copy_chunk(work, chunk);
-}
+/* What a thread needs to copy what is not in the page cache yet. */
+struct reader {
+    const struct nm_read_in *files;
+    char *scratch;
+    bool has_policy;
+    struct nm_policy inherited; /* the page cache is the primary: it goes where the engine's does */
+};
 
 /* Where mbind was refused, a page lands on the node of the thread that touches it first, unless the
  * thread has inherited the policy for the home node. */
-static int go_to_node(int copy) {
+static int go_to_node(int copy, struct reader *reader) {
     if (nm_config.rehearsal != 0) return 0;
-    nm_default_policy();
+    reader->has_policy = nm_get_policy(&reader->inherited) == 0 && nm_default_policy() == 0;
     return nm_run_on_copy(nm_config.copy_of_cpu, NM_MAX_CPUS, copy);
+}
+
+static void read_block(struct reader *reader, const struct nm_read_file *file, const char *start,
+                       size_t bytes) {
+    if (reader->has_policy) nm_set_policy(&reader->inherited);
+    nm_read_in(file, start, bytes, reader->scratch);
+    if (reader->has_policy) nm_default_policy();
+}
+
+/* Block by block: what was just read is still in the processor's cache when it is copied. */
+static void copy_cold(struct reader *reader, const struct nm_piece *piece,
+                      const struct nm_read_file *file) {
+    for (size_t at = 0; at < piece->bytes; at += NM_READ_BLOCK) {
+        size_t rest = piece->bytes - at, bytes = rest < NM_READ_BLOCK ? rest : NM_READ_BLOCK;
+        read_block(reader, file, piece->from + at, bytes);
+        memcpy(piece->to + at, piece->from + at, bytes);
+    }
+}
+
+static void copy_chunk(struct work *work, size_t chunk, struct reader *reader) {
+    struct nm_piece piece = chunk_at(work, chunk);
+    const struct nm_read_file *cold =
+        reader->scratch == NULL ? NULL : nm_read_in_needed(reader->files, piece.from, piece.bytes);
+    if (cold != NULL)
+        copy_cold(reader, &piece, cold);
+    else
+        memcpy(piece.to, piece.from, piece.bytes);
+    atomic_fetch_add_explicit(&work->done, piece.bytes, memory_order_relaxed);
+}
+
+static void copy_all(struct work *work, struct reader *reader) {
+    size_t total = work->first_chunk[work->fill->count], chunk;
+    reader->files = work->files;
+    reader->scratch = work->files->count > 0 ? malloc(NM_READ_BLOCK) : NULL;
+    while ((chunk = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed)) < total)
+        copy_chunk(work, chunk, reader);
+    free(reader->scratch);
 }
 
 static void *copy_on_node(void *argument) {
     struct work *work = argument;
-    int error = go_to_node(work->fill->copy);
+    struct reader reader = {0};
+    int error = go_to_node(work->fill->copy, &reader);
     if (error != 0) atomic_store(&work->affinity_error, error);
-    copy_all(work);
+    copy_all(work, &reader);
     struct crew *crew = work->crew;
     pthread_mutex_lock(&crew->lock);
     if (--work->running == 0) work->fill->ns = now_ns() - work->started;
@@ -161,7 +187,8 @@ static void wait_for(struct crew *crew, struct work *works, size_t count,
 static void finish(struct work *work) {
     for (unsigned i = 0; i < work->thread_count; ++i) pthread_join(work->threads[i], NULL);
     if (work->thread_count == 0) { /* no thread could be had: copy here */
-        copy_all(work);
+        struct reader reader = {0};
+        copy_all(work, &reader);
         work->fill->ns = now_ns() - work->started;
     }
     work->fill->affinity_error = atomic_load(&work->affinity_error);
@@ -173,6 +200,19 @@ static void fill_plainly(struct nm_fill *fills, size_t count) {
     for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < fills[i].count; ++k)
             memcpy(fills[i].pieces[k].to, fills[i].pieces[k].from, fills[i].pieces[k].bytes);
+}
+
+/* The files that the pieces of all fills lie in. */
+static void open_files(struct nm_read_in *files, const struct nm_fill *fills, size_t count) {
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (size_t i = 0; i < count; ++i)
+        for (size_t k = 0; k < fills[i].count; ++k) {
+            uintptr_t start = (uintptr_t)fills[i].pieces[k].from;
+            uintptr_t end = start + fills[i].pieces[k].bytes;
+            if (start < low) low = start;
+            if (end > high) high = end;
+        }
+    nm_read_in_open(files, low, high);
 }
 
 void nm_fill_run(struct nm_fill *fills, size_t count, void (*progress)(size_t, size_t)) {
@@ -189,6 +229,8 @@ void nm_fill_run(struct nm_fill *fills, size_t count, void (*progress)(size_t, s
         fill_plainly(fills, count);
         return;
     }
+    struct nm_read_in files;
+    open_files(&files, fills, count);
     struct crew crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -200,6 +242,7 @@ void nm_fill_run(struct nm_fill *fills, size_t count, void (*progress)(size_t, s
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < count; ++i) {
+        works[i].files = &files;
         count_chunks(&works[i]);
         start(&works[i], &crew);
     }
@@ -208,5 +251,6 @@ void nm_fill_run(struct nm_fill *fills, size_t count, void (*progress)(size_t, s
     for (size_t i = 0; i < count; ++i) finish(&works[i]);
     pthread_cond_destroy(&crew.changed);
     pthread_mutex_destroy(&crew.lock);
+    nm_read_in_close(&files);
     free(works);
 }

@@ -1,33 +1,86 @@
 #include "read_in.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
-enum {
-    PAGE = 4096,
-    /* What one MADV_WILLNEED reads at the most, whatever was asked for, is the device's readahead
-     * (mm/readahead.c: force_page_cache_ra); this is the kernel's default for it. */
-    STEP = 128 << 10,
-};
+#include "mapped_file.h"
 
-static bool all_resident(void *start, size_t bytes) {
-    unsigned char resident[STEP / PAGE + 1];
-    if (mincore(start, bytes, resident) != 0) return true;
-    for (size_t i = 0; i < (bytes + PAGE - 1) / PAGE; ++i)
-        if ((resident[i] & 1) == 0) return false;
+enum { PAGE = 4096, PROBE_EVERY = 32 << 10 };
+
+/* Of a file that is not the caller's, mincore says that all of it is there (mm/mincore.c:
+ * can_do_mincore). */
+static bool is_own(int fd) {
+    struct stat file;
+    return geteuid() == 0 || (fstat(fd, &file) == 0 && file.st_uid == geteuid());
+}
+
+void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high) {
+    int saved = errno;
+    files->count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    struct nm_mapped_file mapped;
+    while (maps != NULL && files->count < NM_READ_FILES && nm_mapped_file_next(maps, &mapped)) {
+        if (mapped.end <= low || mapped.start >= high) continue;
+        int fd = open(mapped.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0) continue;
+        files->file[files->count++] =
+            (struct nm_read_file){mapped.start, mapped.end, mapped.offset, fd, is_own(fd)};
+    }
+    if (maps != NULL) fclose(maps);
+    errno = saved;
+}
+
+void nm_read_in_close(struct nm_read_in *files) {
+    for (size_t i = 0; i < files->count; ++i) close(files->file[i].fd);
+    files->count = 0;
+}
+
+static const struct nm_read_file *file_at(const struct nm_read_in *files, uintptr_t address) {
+    for (size_t i = 0; i < files->count; ++i)
+        if (address >= files->file[i].start && address < files->file[i].end) return &files->file[i];
+    return NULL;
+}
+
+static bool mincore_finds_all(uintptr_t start, size_t bytes) {
+    unsigned char there[NM_READ_MOST / PAGE + 2];
+    uintptr_t first = start / PAGE * PAGE, end = start + bytes;
+    if (mincore((void *)first, end - first, there) != 0) return false;
+    for (size_t i = 0; i < (end - first + PAGE - 1) / PAGE; ++i)
+        if ((there[i] & 1) == 0) return false;
     return true;
 }
 
-/* Engines map their files with MADV_RANDOM on machines with several nodes: each page fault would
- * read one page. MADV_WILLNEED disregards that, and takes the mapping's own offset. */
-void nm_read_in(const char *start, size_t bytes) {
+/* A byte here and there; preadv2(2) with RWF_NOWAIT reads only what is in the page cache. */
+static bool probes_find_all(int fd, off_t offset, size_t bytes) {
+    char byte;
+    struct iovec one = {&byte, 1};
+    for (size_t at = 0; at < bytes; at += PROBE_EVERY)
+        if (preadv2(fd, &one, 1, offset + (off_t)at, RWF_NOWAIT) != 1) return false;
+    return true;
+}
+
+static off_t offset_of(const struct nm_read_file *file, const char *start) {
+    return (off_t)(file->offset + ((uintptr_t)start - file->start));
+}
+
+const struct nm_read_file *nm_read_in_needed(const struct nm_read_in *files, const char *start,
+                                             size_t bytes) {
+    const struct nm_read_file *file = file_at(files, (uintptr_t)start);
+    if (file == NULL) return NULL;
     int saved = errno;
-    uintptr_t end = (uintptr_t)start + bytes;
-    for (uintptr_t at = (uintptr_t)start / PAGE * PAGE; at < end; at += STEP) {
-        size_t part = end - at < STEP ? end - at : STEP;
-        if (!all_resident((void *)at, part)) madvise((void *)at, part, MADV_WILLNEED);
-    }
+    bool there = file->mincore_tells ? mincore_finds_all((uintptr_t)start, bytes)
+                                     : probes_find_all(file->fd, offset_of(file, start), bytes);
+    errno = saved;
+    return there ? NULL : file;
+}
+
+void nm_read_in(const struct nm_read_file *file, const char *start, size_t bytes, char *scratch) {
+    int saved = errno;
+    (void)!pread(file->fd, scratch, bytes, offset_of(file, start));
     errno = saved;
 }

@@ -1,12 +1,40 @@
-/* Weights of a mapped file that are not in the page cache yet. */
+/*
+ * Weights of a mapped file that are not in the page cache yet. Engines map with MADV_RANDOM on
+ * machines with several nodes: each page fault then reads one page. Reading the file reads ahead.
+ */
 #ifndef NM_READ_IN_H
 #define NM_READ_IN_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Asks the kernel to read what is missing of [start, start + bytes), and does not wait for it. Of
- * memory that is no file, and where the kernel cannot, nothing happens: the bytes come later, one
- * page fault at a time. */
-void nm_read_in(const char *start, size_t bytes);
+enum { NM_READ_BLOCK = 256 << 10, NM_READ_MOST = 4 << 20, NM_READ_FILES = 64 };
+
+struct nm_read_file {
+    uintptr_t start, end; /* where it is mapped */
+    uint64_t offset;
+    int fd;
+    bool mincore_tells; /* what is in the page cache */
+};
+
+struct nm_read_in {
+    size_t count;
+    struct nm_read_file file[NM_READ_FILES];
+};
+
+/* Opens the files mapped in [low, high); those that cannot be are left out. */
+void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high);
+void nm_read_in_close(struct nm_read_in *files);
+
+/* The file behind `bytes` of memory, at most NM_READ_MOST, when some of it is not in the page
+ * cache; else, and for memory of no file, NULL. */
+const struct nm_read_file *nm_read_in_needed(const struct nm_read_in *files, const char *start,
+                                             size_t bytes);
+
+/* Reads at most NM_READ_BLOCK bytes into the page cache, by way of `scratch`, which has as much
+ * room. The memory itself is not written: its mapping, not the file, says which bytes are the
+ * weight's. */
+void nm_read_in(const struct nm_read_file *file, const char *start, size_t bytes, char *scratch);
 
 #endif

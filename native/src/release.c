@@ -1,34 +1,14 @@
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "heal.h"
+#include "mapped_file.h"
 
 enum { PAGE = 4096 };
-
-/* A line of /proc/self/maps that shows a file mapped without the right to write. */
-struct file_mapping {
-    uintptr_t start, end;
-    uint64_t offset;
-    char path[1024];
-};
-
-static bool parse_line(const char *line, struct file_mapping *mapping) {
-    char rights[5];
-    int path_at = 0;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*s %*s %n", &mapping->start,
-               &mapping->end, rights, &mapping->offset, &path_at) < 4)
-        return false;
-    if (rights[0] != 'r' || rights[1] == 'w' || path_at == 0 || line[path_at] != '/') return false;
-    snprintf(mapping->path, sizeof mapping->path, "%s", line + path_at);
-    mapping->path[strcspn(mapping->path, "\n")] = '\0';
-    return true;
-}
 
 static size_t resident_pages(uintptr_t start, uintptr_t end) {
     size_t pages = (end - start) / PAGE, resident = 0;
@@ -40,7 +20,7 @@ static size_t resident_pages(uintptr_t start, uintptr_t end) {
 }
 
 /* Whole pages only: the rest of the first and last one may hold what GEMM does not read. */
-static size_t release_part(const struct file_mapping *mapping, uintptr_t start, uintptr_t end) {
+static size_t release_part(const struct nm_mapped_file *mapping, uintptr_t start, uintptr_t end) {
     start = (start + PAGE - 1) / PAGE * PAGE;
     end = end / PAGE * PAGE;
     if (start >= end) return 0;
@@ -56,13 +36,13 @@ static size_t release_part(const struct file_mapping *mapping, uintptr_t start, 
 }
 
 static size_t release_range(FILE *maps, const struct nm_range *range) {
-    char line[1200];
-    struct file_mapping mapping;
+    struct nm_mapped_file mapping;
     size_t released = 0;
     uintptr_t low = (uintptr_t)range->start, high = low + range->bytes;
     rewind(maps);
-    while (fgets(line, sizeof line, maps) != NULL) {
-        if (!parse_line(line, &mapping) || mapping.end <= low || mapping.start >= high) continue;
+    while (nm_mapped_file_next(maps, &mapping)) {
+        if (mapping.end <= low || mapping.start >= high) continue;
+        if (!mapping.readable || mapping.writable) continue;
         uintptr_t start = low > mapping.start ? low : mapping.start;
         released += release_part(&mapping, start, high < mapping.end ? high : mapping.end);
     }

@@ -31,6 +31,16 @@ int nm_default_policy(void) {
     return result(syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0));
 }
 
+int nm_get_policy(struct nm_policy *policy) {
+    return result(
+        syscall(SYS_get_mempolicy, &policy->mode, policy->nodes, MASK_WORDS * BITS_PER_WORD, 0, 0));
+}
+
+int nm_set_policy(const struct nm_policy *policy) {
+    return result(
+        syscall(SYS_set_mempolicy, policy->mode, policy->nodes, MASK_WORDS * BITS_PER_WORD + 1));
+}
+
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
     enum { MPOL_MF_MOVE = 2 };
     long moved = syscall(SYS_move_pages, 0, count, pages, nodes, status, MPOL_MF_MOVE);

@@ -13,6 +13,14 @@ int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_cou
 /* set_mempolicy(2): the calling thread's memory comes from its own node. */
 int nm_default_policy(void);
 
+/* The calling thread's policy, to be set again later; kept in the kernel's terms. */
+struct nm_policy {
+    int mode;
+    unsigned long nodes[1024 / (8 * sizeof(long))];
+};
+int nm_get_policy(struct nm_policy *policy);
+int nm_set_policy(const struct nm_policy *policy);
+
 /* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. */
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 

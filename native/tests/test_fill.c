@@ -3,11 +3,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "config.h"
 #include "fill.h"
+#include "read_in.h"
 
 static size_t last_done[2];
 static void note_progress(size_t index, size_t done) {
@@ -49,20 +51,15 @@ static void nothing_to_copy_ends_at_once(void) {
     CHECK(last_done[0] == 0);
 }
 
-enum { FILE_BYTES = 16 << 20, PAGE = 4096 };
+enum { FILE_BYTES = 16 << 20, PAGE = 4096, NOBODY = 65534 };
 
-/* A file of random-access pages as engines map it, dropped from the page cache; NULL where the
- * file system keeps it there. */
-static char *cold_file(void) {
-    char name[] = "cold-file-XXXXXX";
-    int fd = mkstemp(name);
-    CHECK(fd >= 0 && unlink(name) == 0);
-    char block[PAGE];
-    for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
-        memset(block, page % 251, sizeof block);
-        CHECK(write(fd, block, sizeof block) == PAGE);
-    }
-    CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+static char cold_name[] = "cold-file-XXXXXX";
+
+/* A file mapped as engines do it, dropped from the page cache; NULL where the file system keeps it
+ * there. */
+static char *map_cold_file(void) {
+    int fd = open(cold_name, O_RDONLY);
+    CHECK(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
     char *start = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     CHECK(start != MAP_FAILED && madvise(start, FILE_BYTES, MADV_RANDOM) == 0);
     close(fd);
@@ -73,34 +70,74 @@ static char *cold_file(void) {
     return start;
 }
 
+static void write_cold_file(void) {
+    int fd = mkstemp(cold_name);
+    CHECK(fd >= 0 && fchmod(fd, 0444) == 0);
+    char block[PAGE];
+    for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
+        memset(block, page % 251, sizeof block);
+        CHECK(write(fd, block, sizeof block) == PAGE);
+    }
+    close(fd);
+}
+
 static long major_faults(void) {
     struct rusage usage;
     CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
     return usage.ru_majflt;
 }
 
-static void a_cold_file_is_not_read_page_by_page(void) {
-    char *from = cold_file(), *to = malloc(FILE_BYTES);
-    if (from == NULL) {
-        printf("not shown: this file system does not drop a file from the page cache\n");
-        return;
-    }
+static void copy_few_faults(char *from) {
+    char *to = malloc(FILE_BYTES);
     struct nm_piece piece = {from, to, FILE_BYTES};
     struct nm_fill fill = {.copy = 0, .pieces = &piece, .count = 1, .bytes = FILE_BYTES};
     last_done[0] = 0;
     long before = major_faults();
     nm_fill_run(&fill, 1, note_progress);
     CHECK(major_faults() - before < FILE_BYTES / PAGE / 8);
-    for (int page = 0; page < FILE_BYTES / PAGE; ++page)
-        CHECK(to[page * PAGE] == (char)(page % 251) &&
-              to[page * PAGE + PAGE - 1] == to[page * PAGE]);
+    for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
+        const char *copied = to + page * PAGE;
+        CHECK(copied[0] == (char)(page % 251) && copied[PAGE - 1] == copied[0]);
+    }
     munmap(from, FILE_BYTES);
     free(to);
+}
+
+static void a_cold_file_is_not_read_page_by_page(void) {
+    write_cold_file();
+    char *from = map_cold_file();
+    if (from == NULL)
+        printf("not shown: this file system does not drop a file from the page cache\n");
+    else
+        copy_few_faults(from);
+}
+
+/* Of such a file mincore says that all of it is there. */
+static void nor_is_a_cold_file_of_another_user(void) {
+    char *from = map_cold_file();
+    if (from == NULL || seteuid(NOBODY) != 0 ||
+        faccessat(AT_FDCWD, cold_name, R_OK, AT_EACCESS) != 0) {
+        printf("not shown: needs root, and a directory that others may enter\n");
+    } else {
+        copy_few_faults(from);
+    }
+    CHECK(geteuid() == getuid() || seteuid(getuid()) == 0);
+    unlink(cold_name);
+}
+
+static void a_program_that_has_no_file_to_copy_from_opens_none(void) {
+    struct nm_read_in files;
+    char here[16];
+    nm_read_in_open(&files, (uintptr_t)here, (uintptr_t)here + sizeof here);
+    CHECK(files.count == 0 && nm_read_in_needed(&files, here, sizeof here) == NULL);
+    nm_read_in_close(&files);
 }
 
 int main(void) {
     RUN(pieces_of_all_sizes_are_copied);
     RUN(nothing_to_copy_ends_at_once);
     RUN(a_cold_file_is_not_read_page_by_page);
+    RUN(nor_is_a_cold_file_of_another_user);
+    RUN(a_program_that_has_no_file_to_copy_from_opens_none);
     return 0;
 }
