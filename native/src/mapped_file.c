@@ -12,6 +12,7 @@ static bool parse(const char *line, struct nm_mapped_file *file) {
     if (path_at == 0 || line[path_at] != '/') return false;
     file->readable = rights[0] == 'r';
     file->writable = rights[1] == 'w';
+    file->shared = rights[3] == 's';
     snprintf(file->path, sizeof file->path, "%s", line + path_at);
     file->path[strcspn(file->path, "\n")] = '\0';
     return true;

@@ -9,7 +9,7 @@
 struct nm_mapped_file {
     uintptr_t start, end;
     uint64_t offset; /* in the file, of `start` */
-    bool readable, writable;
+    bool readable, writable, shared;
     char path[1024];
 };
 

@@ -42,7 +42,8 @@ static size_t release_range(FILE *maps, const struct nm_range *range) {
     rewind(maps);
     while (nm_mapped_file_next(maps, &mapping)) {
         if (mapping.end <= low || mapping.start >= high) continue;
-        if (!mapping.readable || mapping.writable) continue;
+        /* A private one may hold changes that its file does not: they would be lost. */
+        if (!mapping.readable || mapping.writable || !mapping.shared) continue;
         uintptr_t start = low > mapping.start ? low : mapping.start;
         released += release_part(&mapping, start, high < mapping.end ? high : mapping.end);
     }
