@@ -32,7 +32,7 @@ $(VENV)/.demo: $(PYTHON) $(SOURCES)
 	@touch $@
 
 $(VENV)/.all: $(PYTHON) $(SOURCES)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[demo,dev,engines,guest]'
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[demo,dev,engines]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.release: $(VENV)/.all
