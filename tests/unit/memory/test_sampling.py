@@ -12,10 +12,16 @@ from numamirror_cli.memory import inspection
 from numamirror_cli.memory.inspection import inspect_process
 from numamirror_cli.memory.maps import Extent, read_maps
 from numamirror_cli.memory.numa_maps import read_numa_maps
-from numamirror_cli.memory.sampling import sample_maps
+from numamirror_cli.memory.sampling import SampledMaps, sample_maps
 
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20
+# The bound holds nineteen times in twenty; twice the bound, all but once in ten thousand.
+CERTAINLY = 2
+
+
+def estimated(sampled: SampledMaps) -> int:
+    return sum(mapping.bytes for mapping in sampled.mappings)
 
 
 def sparse_memory(mib: int, every: int) -> tuple[mmap.mmap, int]:
@@ -34,8 +40,7 @@ def test_a_sample_agrees_with_the_count_within_its_bound(every):
     extents = [Extent(start, start + len(memory), "rw-p")]
     sampled = sample_maps(0, extents, "default", resident=truth, budget=4096)
     assert sampled.asked < len(memory) // PAGE // 8
-    estimate = sum(mapping.bytes for mapping in sampled.mappings)
-    assert abs(estimate - truth) <= sampled.bound
+    assert abs(estimated(sampled) - truth) <= CERTAINLY * sampled.bound
     assert sampled.bound < len(memory) * 0.03
 
 
@@ -47,7 +52,7 @@ def test_the_bound_is_right_about_nineteen_times_in_twenty():
     for number in range(64):
         extent = Extent(start + number * piece, start + (number + 1) * piece, "rw-p")
         sampled = sample_maps(0, [extent], "default", resident=0, budget=200)
-        hits += abs(sampled.mappings[0].bytes - piece // 4) <= sampled.bound
+        hits += abs(estimated(sampled) - piece // 4) <= sampled.bound
     assert hits >= 55
 
 
@@ -75,7 +80,8 @@ def test_a_reserved_but_empty_giant_takes_no_share_of_the_sample():
     extents = [Extent(start, start + len(memory), "rw-p"), empty]
     sampled = sample_maps(0, extents, "default", resident=128 * MIB, budget=8192)
     (weights,) = sampled.mappings
-    assert abs(weights.bytes - 128 * MIB) <= sampled.bound < 6 * MIB
+    assert abs(weights.bytes - 128 * MIB) <= CERTAINLY * sampled.bound
+    assert sampled.bound < 6 * MIB
 
 
 def test_what_a_giant_hides_is_in_the_bound():
