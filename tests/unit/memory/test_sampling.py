@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 
@@ -41,7 +42,7 @@ def test_a_sample_agrees_with_the_count_within_its_bound(every):
     sampled = sample_maps(0, extents, "default", resident=truth, budget=4096)
     assert sampled.asked < len(memory) // PAGE // 8
     assert abs(estimated(sampled) - truth) <= CERTAINLY * sampled.bound
-    assert sampled.bound < len(memory) * 0.03
+    assert sampled.bound < len(memory) * 0.04
 
 
 def test_the_bound_is_right_about_nineteen_times_in_twenty():
@@ -94,6 +95,7 @@ def test_what_a_giant_hides_is_in_the_bound():
 
 
 def test_a_large_process_is_sampled_and_says_so_and_exact_counts(monkeypatch):
+    gc.collect()  # memory of other tests must not go away between the two looks
     memory, _ = sparse_memory(128, 1)
     assert memory
     monkeypatch.setattr(inspection, "SAMPLE_ABOVE", 64 * MIB)
