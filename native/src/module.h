@@ -34,7 +34,7 @@ struct nm_module {
     _Atomic bool seams_proven;  /* its ops on weights were seen passing */
     _Atomic bool rows_proven;   /* so were the rows, or the whole, of a MUL_MAT_ID */
     _Atomic int threads;        /* of the last op that was computed */
-    int placed_for;             /* shard: threads for which rows lie with their readers; 0: not */
+    _Atomic int placed_for;     /* shard: threads for which rows lie with their readers; 0: not */
     _Atomic long buffer_offset; /* of ggml_tensor.buffer; 0: not asked for yet, -1: not found */
     bool announced;
     bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */

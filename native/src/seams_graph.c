@@ -125,8 +125,8 @@ static int compute(struct nm_module *engine, int (*real)(void *, void *), void *
  * first graph with one token. */
 static void place_rows(struct nm_module *engine, void *graph) {
     int threads = atomic_load_explicit(&engine->threads, memory_order_relaxed);
-    if (threads == engine->placed_for || !nm_is_decode(engine, graph)) return;
-    engine->placed_for = threads;
+    if (threads == atomic_load(&engine->placed_for) || !nm_is_decode(engine, graph)) return;
+    atomic_store(&engine->placed_for, threads);
     nm_shard_place(threads);
 }
 
@@ -162,7 +162,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     }
     if (later) build_found(engine, &finding);
     any = any || later;
-    if (any) engine->placed_for = 0;
+    if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
     if (nm_config.shard) place_rows(engine, graph);
     if (nm_config.observe) observe_reads(engine, graph, any);

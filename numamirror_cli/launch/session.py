@@ -19,6 +19,11 @@ from numamirror_cli.memory.status_page import MirrorStatus
 _MOST_EVENTS = 2000
 
 
+# A status page whose hello got lost is looked for in /proc: often at first, since a short program
+# is gone soon, then with each look at the placement.
+_LOOK_SECONDS, _PATIENCE_SECONDS = 0.2, 20.0
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What happened. seconds: how long the child ran.
@@ -118,13 +123,15 @@ class Session:
         )
 
     def _tick(self) -> float:
+        """What is due; returns the seconds until something is again."""
         due = self._snapshots.seconds_until_due()
+        waiting = not self._pages and self._seconds() < _PATIENCE_SECONDS
+        if not self._pages and (due == 0.0 or waiting):
+            self._pages.look_for(descendants(self._pid))
         if due == 0.0:
-            if not self._pages:
-                self._pages.look_for(descendants(self._pid))
             self._snapshots.take(self._main_process(), self._seconds())
             due = self._snapshots.seconds_until_due()
-        return due
+        return min(due, _LOOK_SECONDS) if waiting else due
 
     def _main_process(self) -> int:
         """The engine's process; before one is known, the largest that the child has become."""
