@@ -15,7 +15,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: engines-table demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release clean
+.PHONY: engines-table demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release bench clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -124,6 +124,10 @@ wheels: $(VENV)/.release man
 
 release: wheels
 	$(PYTHON) tools/release.py
+
+# Ratios of alternating runs, on a machine that does nothing else meanwhile; never part of a test.
+bench: $(VENV)/.all
+	$(PYTHON) -m bench
 
 clean:
 	rm -rf build dist $(VENV)
