@@ -90,8 +90,8 @@ def test_what_a_giant_hides_is_in_the_bound():
     for offset in range(0, 50 * MIB, PAGE):
         giant[offset] = 1
     sampled = sample_maps(0, [extent], "default", resident=50 * MIB)
-    assert sum(mapping.bytes for mapping in sampled.mappings) == 0
-    assert sampled.bound >= 50 * MIB
+    # Nearly always nothing of it is met; once in some hundred runs a page is.
+    assert estimated(sampled) + sampled.bound >= 50 * MIB
 
 
 def test_a_large_process_is_sampled_and_says_so_and_exact_counts(monkeypatch):
