@@ -85,9 +85,11 @@ def test_copies_whose_pages_cannot_be_asked_for_are_not_called_local(
 def test_without_sockets_and_placement_calls_the_page_is_found_in_proc(
     code: str, libllama_engine: tuple[str, ...], tmp_path: Path
 ) -> None:
+    # Long enough to be met by the search, which has no hello to go by.
+    engine = (*libllama_engine, "--pause", "2")
     refused = runs.refusing(*(f"{call}={code}" for call in CALLS))
-    run = runs.run_mirrored(tmp_path, libllama_engine, *runs.REHEARSED, under=refused)
-    assert run.line == runs.plain_line(libllama_engine)
+    run = runs.run_mirrored(tmp_path, engine, *runs.REHEARSED, under=refused)
+    assert run.line == runs.plain_line(engine)
     assert run.coverage == 1.0
 
 
