@@ -112,6 +112,9 @@ def _judge_built(status: MirrorStatus) -> Iterator[Verdict]:
 
 
 def _judge_shard(status: MirrorStatus) -> Verdict:
+    if status.rehearsal:
+        pretend = counted(status.rehearsal, "pretend node")
+        return Verdict(WARN, f"shard rehearsed with {pretend}: no page was moved, nothing is local")
     local = _sampled_share(used_copies(status))
     text = (
         f"sharded: {size(status.sharded_bytes)} at one copy, {percent(local)} of its pages on the "

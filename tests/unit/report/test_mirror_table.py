@@ -188,3 +188,11 @@ def test_a_hundred_per_cent_is_said_of_all_only():
         "<0.1 %",
         "0 %",
     ]
+
+
+def test_a_rehearsed_shard_is_not_said_to_lie_anywhere():
+    shards = tuple(replace(copy, role="shard") for copy in MIRRORED.copies)
+    status = replace(MIRRORED, state="sharded", sharded_bytes=235 * MIB, copies=shards, rehearsal=2)
+    assert "shard rehearsed with 2 pretend nodes" in said(status).replace("\n", " ")
+    assert "of their reader" not in said(status)
+    assert "of their reader" in said(replace(status, rehearsal=0)).replace("\n", " ")
