@@ -71,11 +71,17 @@ static void place_weight(struct placing *p, struct nm_weight *weight, int thread
 
 static void say(const struct placing *p, int threads, double seconds) {
     char what[192];
-    snprintf(what, sizeof what,
-             "%s%zu of %zu pages of weights are on the node of their reader, for %d threads, after "
-             "%.2f s",
-             nm_config.rehearsal != 0 ? "shard, rehearsed, nothing moved: " : "shard: ", p->local,
-             p->asked, threads, seconds);
+    if (nm_config.rehearsal != 0)
+        snprintf(what, sizeof what,
+                 "shard rehearsed: nothing was moved; %zu pages of weights have a reader, for %d "
+                 "threads",
+                 p->asked, threads);
+    else
+        snprintf(
+            what, sizeof what,
+            "shard: %zu of %zu pages of weights are on the node of their reader, for %d threads, "
+            "after %.2f s",
+            p->local, p->asked, threads, seconds);
     bool good = p->local * 100 >= p->asked * 90;
     nm_note(good ? "info" : "warn", what, good ? "" : nm_heal_reason(p->error),
             threads % nm_config.copies == 0 ? "" : "use a number of threads that the nodes divide");
