@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.host import read_host
 from numamirror_cli.machine.model import Machine
@@ -53,7 +54,9 @@ def command(as_json: bool, svg: Path | None, seconds: float, last: bool) -> None
         result = _measure(machine, seconds)
         store(result, path)
     if svg is not None:
-        _write_svg(result, svg)
+        from numamirror_cli.report.bench_svg import bench_svg
+
+        write_picture(svg, bench_svg(result))
     if as_json:
         click.echo(json.dumps(to_json(result), indent=2))
         return
@@ -96,12 +99,3 @@ def _measure(machine: Machine, seconds: float) -> BenchResult:
         raise NumaMirrorError(f"nothing could be measured: {why}")
     identity = identify(machine)
     return BenchResult(identity, host.kernel, host.numa_balancing, taken, load, tuple(cells))
-
-
-def _write_svg(result: BenchResult, file: Path) -> None:
-    from numamirror_cli.report.bench_svg import bench_svg
-
-    try:
-        file.write_text(bench_svg(result), encoding="utf-8")
-    except OSError as error:
-        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from None

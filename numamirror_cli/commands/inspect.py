@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.find import follow_wrapper, the_process
 from numamirror_cli.memory.inspection import Inspection, inspect_process
@@ -20,6 +22,12 @@ from numamirror_cli.report.judgement import judge
 @click.argument("target", metavar="PID|NAME")
 @click.option("--exact", is_flag=True, help="Count every page, also of a very large process.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a picture too: what lies on each node, and threads.",
+)
 @click.option("--watch", is_flag=True, help="Look again and again; with --json, a line each time.")
 @click.option(
     "--until-settled",
@@ -55,6 +63,7 @@ def command(
     target: str,
     exact: bool,
     as_json: bool,
+    svg: Path | None,
     watch: bool,
     until_settled: bool,
     interval: float,
@@ -69,13 +78,18 @@ def command(
     """
     if root != Path("/") and (watch or until_settled):
         raise click.UsageError("a dump does not change: no --watch or --until-settled with --root")
+    if watch and svg is not None:
+        raise click.UsageError("a picture is taken once: no --svg with --watch")
     process = _find(target, no_follow, root)
     if until_settled:
         _settle(process, interval, quiet_for)
     if watch:
         _watch(process, exact, as_json, interval)
     else:
-        _show(inspect_process(process.pid, root, exact=exact), as_json)
+        inspection = inspect_process(process.pid, root, exact=exact)
+        _show(inspection, as_json)
+        if svg is not None:
+            _draw(inspection, svg)
 
 
 def _find(target: str, no_follow: bool, root: Path) -> Process:
@@ -127,6 +141,12 @@ def _show(inspection: Inspection, as_json: bool, indent: int | None = 2) -> None
         click.echo(json.dumps(inspection_json(inspection, verdicts), indent=indent))
     else:
         print_report(render_inspection(inspection, verdicts))
+
+
+def _draw(inspection: Inspection, file: Path) -> None:
+    from numamirror_cli.report.inspect_svg import inspection_svg
+
+    write_picture(file, inspection_svg(inspection, judge(inspection), datetime.now()))
 
 
 def _say(message: str) -> None:

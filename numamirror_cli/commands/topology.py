@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.home import choose_home
-from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 
 
@@ -53,7 +52,9 @@ def command(as_json: bool, draw: bool, svg: Path | None, archive: Path | None, r
         machine = read_machine(directory)
     machine = replace(machine, root=root, home=choose_home(machine, None))
     if svg is not None:
-        _write_svg(machine, svg)
+        from numamirror_cli.report.topology_svg import topology_svg
+
+        write_picture(svg, topology_svg(machine))
     elif as_json:
         from numamirror_cli.report.topology import topology_json
 
@@ -77,13 +78,3 @@ def _gather(root: Path, archive: Path) -> None:
     from numamirror_cli.report.gathered import gathered_text
 
     click.echo(gathered_text(gather(root, archive), report_console().width))
-
-
-def _write_svg(machine: Machine, file: Path) -> None:
-    from numamirror_cli.report.topology_svg import topology_svg
-
-    try:
-        file.write_text(topology_svg(machine), encoding="utf-8")
-    except OSError as error:
-        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
-    click.echo(f"wrote {file}")

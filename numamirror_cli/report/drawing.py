@@ -10,7 +10,8 @@ from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import break_at_commas
 from numamirror_cli.report.roles import role
-from numamirror_cli.report.units import counted, size
+from numamirror_cli.report.text import counted
+from numamirror_cli.report.units import size
 
 # Inside of a node's box, so that two sockets of one node each fit side by side in 80 columns.
 NODE_WIDTH = 31

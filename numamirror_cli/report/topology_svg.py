@@ -29,7 +29,8 @@ from numamirror_cli.report.svg import (
     stack,
     text,
 )
-from numamirror_cli.report.units import counted, size
+from numamirror_cli.report.text import counted
+from numamirror_cli.report.units import size
 
 # Lengths in pixels.
 MOST_WIDTH = 904

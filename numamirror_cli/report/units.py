@@ -32,8 +32,3 @@ def size(count: int | float) -> str:
                 return f"1 {_UNITS[position - 1][0]}"
             return f"{text} {name}"
     return f"{count:.0f} B"
-
-
-def counted(count: int, thing: str) -> str:
-    """A number of things in words: "1 core", "8 cores"."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numamirror_cli.report.units import counted, mib, size
+from numamirror_cli.report.text import counted
+from numamirror_cli.report.units import mib, size
 
 
 @pytest.mark.parametrize(

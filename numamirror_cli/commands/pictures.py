@@ -1,0 +1,18 @@
+"""`--svg FILE` of the commands that draw: one way to write a picture, and to say why it failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from numamirror_cli.errors import NumaMirrorError
+
+
+def write_picture(file: Path, svg: str) -> None:
+    """Write it and say so. Raises NumaMirrorError, naming the file, when it can't be written."""
+    try:
+        file.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}", err=True)
