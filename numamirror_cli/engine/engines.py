@@ -91,8 +91,8 @@ def find_engines(files: Iterable[Path]) -> tuple[Engine, ...]:
     """The engines that those files are or hold, in the order in which they are met."""
     images = read_images(dict.fromkeys(files))
     taking_part = [i for i in images if (i.defines.keys() | i.open_calls) - {_LOADS_MORE}]
-    groups = _groups(taking_part)
-    engines = [_engine(group, images) for group in groups if any(map(_computes, group))]
+    groups = [group for group in _groups(taking_part) if any(map(_computes, group))]
+    engines = [_engine(group, images, _of_none(images, groups)) for group in groups]
     inside = [image for image in images if not _computes(image) and _holds_cpu_code(image)]
     return (*engines, *(_inside(image, images) for image in inside))
 
@@ -139,14 +139,21 @@ def _needs(one: Image, other: Image) -> bool:
     return bool({other.path.name, other.elf.soname} & set(one.elf.needed))
 
 
-def _engine(group: Sequence[Image], everything: Sequence[Image]) -> Engine:
+def _of_none(images: Sequence[Image], groups: Sequence[Sequence[Image]]) -> tuple[Image, ...]:
+    return tuple(image for image in images if not any(image in group for group in groups))
+
+
+def _engine(
+    group: Sequence[Image], everything: Sequence[Image], bystanders: Sequence[Image]
+) -> Engine:
+    """bystanders: of everything, what belongs to no engine and may tell this one's version."""
     backends = [image for image in group if _computes(image)]
     family = _family(backends[0])
     others = [image for image in group if image not in backends]
     chosen = _worst([_seams(backend, others, family) for backend in backends])
     return Engine(
         name=_name(group),
-        version=read_version((*group, *everything)),
+        version=read_version((*group, *bystanders)),
         shape=_shape(group, backends, everything),
         family=family,
         libraries=tuple(image.path for image in group),

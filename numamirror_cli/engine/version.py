@@ -1,13 +1,15 @@
 """Which version an engine is, as far as its files say: build number, ggml version, package.
 
 Nothing of the engine is run for that. llama.cpp keeps its build number in a variable and ggml
-returns its version from a function that does nothing else; wheels name theirs in their metadata.
+returns its version from a function that does nothing else; wheels and npm packages name theirs in
+their metadata.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -102,18 +104,32 @@ def _at(path: Path, address: int, count: int) -> bytes:
 
 
 def _package(library: Path) -> str:
-    """The distribution of a Python environment that brought a library."""
-    for site in library.resolve().parents:
-        if site.name in ("site-packages", "dist-packages"):
-            inside = library.resolve().relative_to(site).as_posix()
-            return next(_owners(site, inside), "")
-    return ""
+    """The Python distribution or the npm package that brought a library."""
+    inside = library.resolve()
+    return _first(
+        text
+        for directory in inside.parents
+        for text in (_distribution(directory, inside), _npm_package(directory))
+    )
 
 
-def _owners(site: Path, inside: str) -> Iterator[str]:
+def _distribution(site: Path, library: Path) -> str:
+    """Of those installed in a directory, the one that has the library among its files."""
+    if not any(site.glob("*.dist-info")):
+        return ""
     import importlib.metadata  # slow, and of use to engines in Python packages alone
 
+    inside = library.relative_to(site).as_posix()
     for distribution in importlib.metadata.distributions(path=[str(site)]):
         record = distribution.read_text("RECORD") or ""
         if f"\n{inside}," in f"\n{record}":
-            yield f"package {distribution.metadata['Name']} {distribution.version}"
+            return f"package {distribution.metadata['Name']} {distribution.version}"
+    return ""
+
+
+def _npm_package(directory: Path) -> str:
+    """npm unpacks each package with its package.json on top."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        described = json.loads((directory / "package.json").read_text(encoding="utf-8"))
+        return f"package {described['name']} {described['version']}"
+    return ""

@@ -194,6 +194,14 @@ def test_the_version_is_read_without_running_anything(build: Build) -> None:
     assert f"ggml {VERSION}" in engine_in(build.one_library()).version
 
 
+def test_an_engine_is_not_given_the_version_of_another(build: Build) -> None:
+    one = build.one_library()
+    (one.parent / "elsewhere").mkdir()
+    names = "\n".join(f"void {name}(void) {{ }}" for name in ik_llama())
+    other = build.compile_c("elsewhere/libother.so", names, *SHARED)
+    assert [engine.version for engine in find_engines([one, other])] == [f"ggml {VERSION}", ""]
+
+
 def test_a_build_that_can_mirror_by_itself_is_known_by_its_help(compile_c: Compile) -> None:
     help_text = "- distribute: spread\\n- mirror: one copy of the weights per node\\n"
     text = source(mainline(), mainline()) + f'\nvoid usage(void) {{ puts("{help_text}"); }}'

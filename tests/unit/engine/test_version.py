@@ -83,15 +83,29 @@ def test_a_version_that_is_no_text_is_left_out(compile_c: Compile) -> None:
     assert version(compile_c("lib.so", text, *SHARED)) == ""
 
 
-def test_the_package_that_brought_a_library_is_named(compile_c: Compile, tmp_path: Path) -> None:
-    site = tmp_path / "site-packages"
+@pytest.mark.parametrize("directory", ["site-packages", "unpacked"])
+def test_the_package_that_brought_a_library_is_named(
+    compile_c: Compile, tmp_path: Path, directory: str
+) -> None:
+    site = tmp_path / directory
     (site / "engine/lib").mkdir(parents=True)
-    library = compile_c("site-packages/engine/lib/libx.so", "int x;", *SHARED)
+    library = compile_c(f"{directory}/engine/lib/libx.so", "int x;", *SHARED)
     info = site / "engine_bindings-3.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: engine-bindings\nVersion: 3.2\n")
     (info / "RECORD").write_text("engine/__init__.py,,\nengine/lib/libx.so,sha256=x,1\n")
     assert version(library) == "package engine-bindings 3.2"
+
+
+def test_an_npm_package_is_named(compile_c: Compile, tmp_path: Path) -> None:
+    (tmp_path / "node_modules/engine/bins").mkdir(parents=True)
+    library = compile_c("node_modules/engine/bins/libx.so", "int x;", *SHARED)
+    described = tmp_path / "node_modules/engine/package.json"
+    described.write_text('{"name": "@some/engine", "version": "3.21.1"}')
+    assert version(library) == "package @some/engine 3.21.1"
+    for broken in ("", "{", "[]", '{"name": "x"}'):
+        described.write_text(broken)
+        assert version(library) == ""
 
 
 def test_a_library_of_this_environment_is_told_by_its_package() -> None:
