@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.engine.image import Image, read_image
-from numamirror_cli.engine.marks import CPU_CODE, OWN_MIRROR, contains
+from numamirror_cli.engine.marks import CPU_CODE, contains
+from numamirror_cli.engine.own_mirror import OwnMirror, read_own_mirror
 from numamirror_cli.engine.symbols import IQK, MAINLINE, Symbol, known_symbols
 from numamirror_cli.engine.version import VERSION_NAMES, read_version
 
@@ -55,7 +56,7 @@ class Engine:
     """libraries: those that hold it or call it. backends: those that compute, of which one is
     chosen at run time when there are several. version: "" when its files do not say.
 
-    mirrors_itself: it has a `--numa mirror` of its own.
+    own_mirror: of a build that has a `--numa mirror` of its own.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Engine:
     libraries: tuple[Path, ...]
     backends: tuple[Path, ...]
     seams: Seams = Seams()
-    mirrors_itself: bool = False
+    own_mirror: OwnMirror | None = None
 
 
 def names_to_look_for() -> frozenset[str]:
@@ -159,7 +160,7 @@ def _engine(
         libraries=tuple(image.path for image in group),
         backends=tuple(image.path for image in backends),
         seams=chosen,
-        mirrors_itself=any(_mirrors_itself(image) for image in everything),
+        own_mirror=read_own_mirror([image.path for image in (*group, *bystanders)]),
     )
 
 
@@ -226,13 +227,9 @@ def _inside(image: Image, everything: Sequence[Image]) -> Engine:
         family=IQK if _NAME_OF_IQK in image.hidden else MAINLINE,
         libraries=(image.path,),
         backends=(image.path,),
-        mirrors_itself=any(_mirrors_itself(other) for other in everything),
+        own_mirror=read_own_mirror([other.path for other in everything]),
     )
 
 
 def _holds_cpu_code(image: Image) -> bool:
     return _COMPUTES in image.hidden or contains(image.path, CPU_CODE)
-
-
-def _mirrors_itself(image: Image) -> bool:
-    return contains(image.path, OWN_MIRROR)

@@ -24,7 +24,7 @@ from numamirror_cli.engine.followed import (
     named_in_arguments,
 )
 from numamirror_cli.engine.libraries import linked_files
-from numamirror_cli.engine.marks import asks_for_mirror
+from numamirror_cli.engine.own_mirror import asks_for_mirror
 from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import Caller
 from numamirror_cli.engine.python_path import is_python
@@ -182,7 +182,7 @@ def overall(
     """The verdict on all that was found, before it is asked whether the shim gets in."""
     if not engines:
         return reach_without_engine(len(followed.files), followed.unfollowed, pid)
-    if any(found.engine.mirrors_itself for found in engines) and asks_for_mirror(arguments):
+    if any(found.engine.own_mirror for found in engines) and asks_for_mirror(arguments):
         return Reach(POLICY_ONLY, _OWN_MIRROR, "leave --numa mirror out to use the shim instead")
     return worst([found.reach for found in engines])
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from numamirror_cli.engine.marks import CPU_CODE, asks_for_mirror, contains
+from numamirror_cli.engine.marks import CPU_CODE, contains
+from numamirror_cli.engine.own_mirror import asks_for_mirror
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.engine.target import Target
 from numamirror_cli.notice import Notice
@@ -49,12 +50,13 @@ def _given_up(
     from numamirror_cli.engine.examination import overall
     from numamirror_cli.engine.reach import POLICY_ONLY
 
-    by_itself = asks_for_mirror(target.arguments) and any(f.engine.mirrors_itself for f in engines)
-    if not by_itself and any(found.reach.level != POLICY_ONLY for found in engines):
+    own = next((found.engine.own_mirror for found in engines if found.engine.own_mirror), None)
+    asked = own is not None and asks_for_mirror(target.arguments)
+    if not asked and any(found.reach.level != POLICY_ONLY for found in engines):
         return preload
     reach = overall(engines, followed, target.arguments)
     notice = Notice(f"{target.image.name}: policy only", reach.why, reach.remedy)
-    if by_itself:
-        return Preload((), False, notice, "the engine mirrors by itself")
+    if asked:
+        return Preload((), False, notice, "the engine mirrors by itself", own)
     # What it starts in turn may still be an engine, so the preload stays set.
     return Preload(preload.entries, False, notice, "the shim finds no way into the engine")

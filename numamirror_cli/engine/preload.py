@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.engine.elf import ElfFacts, is_for_this_machine
+from numamirror_cli.engine.own_mirror import OwnMirror
 from numamirror_cli.engine.privileges import Caller, raised_privilege
 from numamirror_cli.engine.shim import Shim
 from numamirror_cli.engine.target import Target
@@ -29,12 +30,14 @@ class Preload:
     reaches_program: the loader will load the shim into the program itself.
     notice: what is lost and why, None when nothing is.
     obstacle: in a phrase, what stands in the way when it does not reach the program.
+    own_mirror: of an engine that was told to mirror by itself, and gets no shim for that reason.
     """
 
     entries: tuple[str, ...]
     reaches_program: bool
     notice: Notice | None = None
     obstacle: str = "the shim cannot be loaded into the program"
+    own_mirror: OwnMirror | None = None
 
 
 def judge_preload(

@@ -29,12 +29,13 @@ _OURS = (
 
 
 def planned_environment(plan: Plan, events: str) -> dict[str, str]:
-    """The NUMAMIRROR_ variables of that plan; empty when nothing is preloaded.
+    """The NUMAMIRROR_ variables of that plan, none when nothing is preloaded; or what is handed to
+    an engine that mirrors by itself.
 
     events: name of the event socket as the table spells it ("@..."), or "" for none.
     """
     if not plan.preload:
-        return {}
+        return dict(plan.handed_over)
     variables = {"NUMAMIRROR_ABI": ABI, "NUMAMIRROR_MIN_BYTES": str(plan.min_bytes)}
     if plan.rehearse:
         variables["NUMAMIRROR_REHEARSE"] = str(plan.rehearse)

@@ -80,7 +80,8 @@ class Plan:
     budget_bytes: what the replicas of one copy may take, None for what there is.
     affinity: CPUs that the child is restricted to, empty for no restriction of ours.
     choice: why this strategy, where it was chosen by us. intended: it is what was asked for or
-    chosen, not what was left when that could not be.
+    chosen, not what was left when that could not be. handed_over: variables by which an engine
+    that mirrors by itself is told its home node.
     """
 
     strategy: str
@@ -100,6 +101,7 @@ class Plan:
     affinity: frozenset[int] = frozenset()
     choice: Strategy | None = None
     intended: bool = False
+    handed_over: tuple[tuple[str, str], ...] = ()
 
     @property
     def uses_shim(self) -> bool:

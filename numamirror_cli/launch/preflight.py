@@ -12,6 +12,7 @@ from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import Target, find_target
 from numamirror_cli.launch.engine_words import read_engine_words
+from numamirror_cli.launch.hand_over import with_home_handed_over
 from numamirror_cli.launch.host import Host, read_host
 from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
@@ -74,6 +75,7 @@ def prepare(
         preload.entries if preload.reaches_program else (),
     )
     plan = with_strategy(plan, machine, wishes.strategy, evidence)
+    plan = with_home_handed_over(plan, preload.own_mirror, environ)
     notes = (caller.notice, _balancing(host, plan))
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan, evidence)

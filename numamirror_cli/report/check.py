@@ -13,7 +13,6 @@ from rich.text import Text
 
 from numamirror_cli.engine.engines import Engine
 from numamirror_cli.engine.examination import Examination, Found
-from numamirror_cli.engine.preload import Preload
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
 from numamirror_cli.engine.symbols import Symbol
 from numamirror_cli.report.text import printable
@@ -59,20 +58,15 @@ def _facts(examination: Examination) -> Iterator[tuple[str, list[str]]]:
     yield "Not seen", list(followed.unfollowed)
 
 
-def _preload_text(preload: Preload) -> str:
-    if preload.reaches_program:
-        return "honoured"
-    return "not honoured" if preload.notice is None else f"not honoured: {preload.notice.why}"
-
-
 def _engine_facts(found: Found, *, several: bool) -> Iterator[tuple[str, list[str]]]:
     engine = found.engine
     yield "Engine", [f"{engine.name} {engine.version}".rstrip()]
     yield "Shape", [engine.shape]
     yield "Computes in", _shortened(engine.backends)
     yield "Seams", list(_seam_lines(engine))
-    if engine.mirrors_itself:
-        yield "Own mirror", ["this build has a --numa mirror of its own"]
+    if own := engine.own_mirror:
+        named = f"; its home node: {own.home_variable}" if own.home_variable else ""
+        yield "Own mirror", [f"this build has a --numa mirror of its own{named}"]
     if several:
         yield "Verdict", [f"{found.reach.level}: {found.reach.why}"]
 
@@ -155,7 +149,8 @@ def _engine_json(found: Found) -> dict[str, Any]:
             "required_missing": [symbol.name for symbol in seams.lacking],
             "optional_missing": [symbol.name for symbol in seams.absent],
         },
-        "mirrors_itself": engine.mirrors_itself,
+        "mirrors_itself": engine.own_mirror is not None,
+        "own_home_variable": (engine.own_mirror and engine.own_mirror.home_variable) or None,
         "verdict": _reach_json(found.reach),
     }
 

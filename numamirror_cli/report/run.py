@@ -74,6 +74,8 @@ def plan_lines(plan: Plan, policy: str) -> Iterator[str]:
 
 def copy_lines(plan: Plan) -> Iterator[str]:
     """Which copy lies where and who reads it."""
+    if not plan.uses_shim:
+        return
     for copy in plan.copies:
         nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
         yield f"{nodes}: {_what_lies_there(plan, copy)}, for CPUs {format_list(copy.cpus)}"

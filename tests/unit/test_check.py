@@ -21,7 +21,7 @@ from numamirror_cli.cli import cli
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.report import check as report
 from tests.unit.engine.conftest import compile_c, script, shim  # noqa: F401
-from tests.unit.engine.stand_in import SHARED, Build, mainline, source
+from tests.unit.engine.stand_in import SHARED, Build, own_mirror
 
 Compile = Callable[..., Path]
 Script = Callable[..., Path]
@@ -274,11 +274,12 @@ def test_a_library_for_another_machine_is_policy_only(build: Build) -> None:
 
 
 def test_an_engine_told_to_mirror_by_itself_is_left_to_it(build: Build, compile_c: Compile) -> None:  # noqa: F811
-    text = source(mainline(), mainline())
-    text += '\nvoid usage(void) { puts("--numa TYPE\\n- mirror: a copy per node\\n"); }'
+    text = own_mirror("GGML_NUMA_MIRROR_HOME")
     program = build.program(compile_c("libown.so", text, *SHARED))
+    assert "its home node: GGML_NUMA_MIRROR_HOME" in " ".join(check(program).stdout.split())
     asked = document(program, "--numa", "mirror")
     assert asked["engines"][0]["mirrors_itself"] is True
+    assert asked["engines"][0]["own_home_variable"] == "GGML_NUMA_MIRROR_HOME"
     assert asked["verdict"]["level"] == "policy only"
     assert "no second set" in asked["verdict"]["why"]
     assert document(program, "--numa", "distribute")["verdict"]["level"] == "full"

@@ -75,6 +75,17 @@ def source(defined: Iterable[str], called: Iterable[str] = (), attribute: str = 
     return "\n".join(lines)
 
 
+def own_mirror(*variables: str) -> str:
+    """C source of an engine that can mirror by itself, with the names of variables that it reads,
+    which it prints."""
+    lines = [source(mainline(), mainline()), "#include <stdlib.h>", "void usage(void) {"]
+    lines.append('    puts("--numa TYPE\\n- mirror: a copy per node\\n");')
+    lines += [f'    printf("{name}=%s\\n", getenv("{name}"));' for name in variables]
+    lines += ["}", "__attribute__((constructor)) static void tell(void) {"]
+    lines += [f'    if (getenv("{name}")) puts(getenv("{name}"));' for name in variables]
+    return "\n".join([*lines, "}"])
+
+
 PROGRAM = "extern void drive(void); int main(void) { drive(); return 0; }"
 
 

@@ -205,9 +205,9 @@ def test_an_engine_is_not_given_the_version_of_another(build: Build) -> None:
 def test_a_build_that_can_mirror_by_itself_is_known_by_its_help(compile_c: Compile) -> None:
     help_text = "- distribute: spread\\n- mirror: one copy of the weights per node\\n"
     text = source(mainline(), mainline()) + f'\nvoid usage(void) {{ puts("{help_text}"); }}'
-    assert engine_in(compile_c("libm.so", text, *SHARED)).mirrors_itself
+    assert engine_in(compile_c("libm.so", text, *SHARED)).own_mirror
     plain = source(mainline(), mainline())
-    assert not engine_in(compile_c("libp.so", plain, *SHARED)).mirrors_itself
+    assert not engine_in(compile_c("libp.so", plain, *SHARED)).own_mirror
 
 
 def test_a_program_without_ggml_has_no_engine(compile_c: Compile) -> None:

@@ -14,7 +14,7 @@ from numamirror_cli.engine.foresight import foresee
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.engine.target import find_target
 from numamirror_cli.errors import NumaMirrorError
-from tests.unit.engine.stand_in import SHARED, Build, mainline, source
+from tests.unit.engine.stand_in import SHARED, Build, own_mirror
 
 Compile = Callable[..., Path]
 
@@ -66,9 +66,7 @@ def test_one_usable_engine_of_two_is_enough(build: Build, tmp_path: Path) -> Non
 
 
 def test_an_engine_that_mirrors_by_itself_gets_no_shim(build: Build, compile_c: Compile) -> None:
-    text = source(mainline(), mainline())
-    text += '\nvoid usage(void) { puts("--numa TYPE\\n- mirror: a copy per node\\n"); }'
-    program = build.program(compile_c("libown.so", text, *SHARED))
+    program = build.program(compile_c("libown.so", own_mirror(), *SHARED))
     preload = foreseen(program, "--numa", "mirror")
     assert preload.entries == () and preload.obstacle == "the engine mirrors by itself"
     assert foreseen(program, "--numa", "distribute") == REACHES
