@@ -176,10 +176,13 @@ def new_directory(final: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def run(command: list[str], directory: Path) -> None:
-    """Runs a registry client; its output goes to stderr. Raises Unavailable when it fails."""
+def run(command: list[str], directory: Path, seconds: int = 900) -> None:
+    """Runs a registry client, or a build; its output goes to stderr. Raises Unavailable when it
+    fails."""
     try:
-        done = subprocess.run(command, cwd=directory, stdout=sys.stderr, check=False, timeout=900)
+        done = subprocess.run(
+            command, cwd=directory, stdout=sys.stderr, check=False, timeout=seconds
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{' '.join(command[:4])}: {error}") from error
     if done.returncode != 0:
