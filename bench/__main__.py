@@ -21,6 +21,7 @@ MEASUREMENTS = {
     "calls": "what a seam adds to one call of the engine",
     "growth": "the lookup and the build as models grow",
     "replicas": "how fast a replica is filled",
+    "startup": "how long commands take, and what `run` adds before a program's main",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
-# How a figure is made from our value and the other's, measured one after the other.
+# What is judged: ours by the other's, measured one after the other; ours less the other's; ours.
 RATIO, DIFFERENCE, ALONE = "ratio", "difference", "alone"
 
 
@@ -29,7 +29,8 @@ class Spread:
 class Figure:
     """One row of a table.
 
-    kind: what is judged, RATIO or DIFFERENCE of pairs of runs (in `result`), or our value ALONE.
+    kind: what is judged, RATIO or DIFFERENCE of pairs of runs (in `result`), or our value ALONE,
+    beside which the other's may stand for comparison.
     goal: such as ">= 0.995" or "<= 15", of the median of what is judged; "" without one.
     """
 
@@ -76,7 +77,8 @@ def compared(
     """Of runs that alternated: ours[i] and others[i] were measured one after the other."""
     pairs = list(zip(ours, others, strict=True))
     results = [a / b if kind == RATIO else a - b for a, b in pairs]
-    return Figure(what, unit, spread(ours), against, spread(others), kind, spread(results), goal)
+    judged = None if kind == ALONE else spread(results)
+    return Figure(what, unit, spread(ours), against, spread(others), kind, judged, goal)
 
 
 def alternate(rounds: int, ways: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.child import Ending, Supervisor, start
 from numamirror_cli.launch.events import Event, EventSocket
@@ -13,7 +14,9 @@ from numamirror_cli.launch.family import descendants, has_variable, is_descendan
 from numamirror_cli.launch.signals import HeldSignals, call_witness
 from numamirror_cli.launch.snapshots import WHEN_BUILT, Snapshot, Snapshots
 from numamirror_cli.launch.status_pages import StatusPages
-from numamirror_cli.memory.status_page import MirrorStatus
+
+if TYPE_CHECKING:
+    from numamirror_cli.memory.status_page import MirrorStatus
 
 # A server that loads models all day long must not fill our memory with events.
 _MOST_EVENTS = 2000

@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.numa_maps import read_numa_maps
-from numamirror_cli.memory.placement import Placement, add_up
-from numamirror_cli.memory.process import read_process
+
+if TYPE_CHECKING:
+    from numamirror_cli.memory.placement import Placement
 
 WHEN_BUILT = "when replicas were built"
 
@@ -91,6 +92,9 @@ class Snapshots:
     def _look(self, pid: int, seconds: float, cause: str) -> None:
         # Imported when the child is running, not while it waits to be started.
         from numamirror_cli.memory.find import program_name
+        from numamirror_cli.memory.numa_maps import read_numa_maps
+        from numamirror_cli.memory.placement import add_up
+        from numamirror_cli.memory.process import read_process
         from numamirror_cli.memory.seccomp import read_filters
 
         began = time.monotonic()

@@ -6,9 +6,12 @@ import contextlib
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.status_page import MirrorStatus, find_status_page, read_status
+
+if TYPE_CHECKING:
+    from numamirror_cli.memory.status_page import MirrorStatus
 
 
 class StatusPages:
@@ -28,6 +31,9 @@ class StatusPages:
 
     def look_for(self, pids: Iterable[int]) -> None:
         """Find pages in /proc: a hello can get lost (a full queue, another network namespace)."""
+        # Imported when the child is running, not while it waits to be started.
+        from numamirror_cli.memory.status_page import find_status_page
+
         for pid in pids:
             with contextlib.suppress(OSError):
                 page = find_status_page(pid)
@@ -44,6 +50,10 @@ class StatusPages:
 
     def read(self) -> tuple[list[MirrorStatus], str]:
         """The pages that can be read, and why the last of the others could not, or ""."""
+        if not self._descriptors:
+            return [], ""
+        from numamirror_cli.memory.status_page import read_status
+
         statuses, problem = [], ""
         for descriptor in self._descriptors.values():
             try:

@@ -1,15 +1,15 @@
 """Display and accelerator devices on the PCI bus, as sysfs describes them.
 
 The attributes are those of the kernel's Documentation/ABI/testing/sysfs-bus-pci. On the running
-system libudev (pyudev) lists the devices; under another root, or without libudev, the directory
-does.
+system libudev (pyudev) is asked for what it knows of them; under another root, or without libudev,
+the directory has to do.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,16 +54,27 @@ class PciDevice:
 
 def read_devices(tree: Tree) -> tuple[PciDevice, ...]:
     """The display and accelerator devices, in order of their addresses."""
-    udev_devices = _list_through_udev() if tree.live else {}
+    classes = _classes_that_matter(tree, tree.names(DEVICES_DIR))
+    # A library, and 20 ms: not for a machine that has no such device.
+    udev_devices = _list_through_udev() if classes and tree.live else {}
     found = []
-    for address in filter(_ADDRESS.fullmatch, udev_devices or tree.names(DEVICES_DIR)):
-        pci_class = tree.parsed(f"{DEVICES_DIR}/{address}/class", integer)
-        if pci_class is not None and is_display_or_accelerator(pci_class):
-            device = udev_devices.get(address)
-            # What udevd wrote down from the hardware database, if there is an udevd.
-            name = hwdb.name_from(device.properties) if device is not None else None
-            found.append(_read_device(tree, address, pci_class, name))
+    for address, pci_class in classes.items():
+        device = udev_devices.get(address)
+        # What udevd wrote down from the hardware database, if there is an udevd.
+        name = hwdb.name_from(device.properties) if device is not None else None
+        found.append(_read_device(tree, address, pci_class, name))
     return tuple(sorted(found, key=lambda device: address_key(device.address)))
+
+
+def _classes_that_matter(tree: Tree, addresses: Iterable[str]) -> dict[str, int]:
+    """Address -> PCI class, of those that are display or accelerator devices."""
+    names = filter(_ADDRESS.fullmatch, addresses)
+    classes = {name: tree.parsed(f"{DEVICES_DIR}/{name}/class", integer) for name in names}
+    return {
+        name: pci_class
+        for name, pci_class in classes.items()
+        if pci_class is not None and is_display_or_accelerator(pci_class)
+    }
 
 
 def is_display_or_accelerator(pci_class: int) -> bool:
@@ -77,9 +88,9 @@ def address_key(address: str) -> tuple[int, ...]:
 
 
 def _list_through_udev() -> Mapping[str, Any]:
-    """Address -> pyudev device; empty without a usable libudev: the directory holds the same."""
+    """Address -> pyudev device; empty without a usable libudev."""
     try:
-        import pyudev  # 30 ms and a library: only on a running system
+        import pyudev
 
         devices = pyudev.Context().list_devices(subsystem="pci")
         return {device.sys_name: device for device in devices}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.memory.maps import Extent
+from numamirror_cli.memory.model_files import is_weights_file
 from numamirror_cli.memory.numa_maps import Mapping
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
 from numamirror_cli.memory.smaps import Detail
@@ -122,11 +123,6 @@ def _kind_and_name(mapping: Mapping, extent: Extent, code: set[str]) -> tuple[st
     if is_weights_file(path):
         return WEIGHTS, path
     return (LIBRARY, "") if path in code else (FILE, path)
-
-
-def is_weights_file(path: str) -> bool:
-    """A GGUF file by its name, deleted or not."""
-    return path.removesuffix(" (deleted)").lower().endswith(".gguf")
 
 
 def _buffer(

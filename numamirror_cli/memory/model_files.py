@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from numamirror_cli.memory.buffers import is_weights_file
 from numamirror_cli.memory.process import Process, proc_dir
 
 # How split files are numbered: NAME-00001-of-00003.gguf.
@@ -29,6 +28,11 @@ def named_models(process: Process, root: Path = Path("/")) -> tuple[Model, ...]:
     seen_from = [_seen_from(process.pid, name, root) for name in names if is_weights_file(name)]
     models = (find_model(path) for path in dict.fromkeys(seen_from))
     return tuple(model for model in models if model.bytes)
+
+
+def is_weights_file(path: str) -> bool:
+    """A GGUF file by its name, deleted or not."""
+    return path.removesuffix(" (deleted)").lower().endswith(".gguf")
 
 
 def find_model(path: Path) -> Model:
