@@ -78,7 +78,7 @@ test-packaging: wheels
 	$(PYTHON) -m pytest tests/packaging
 
 # A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime.
-FUZZED := config node_memory cgroup_memory filter json_escape
+FUZZED := config node_memory cgroup_memory mapped_file pci_address filter json_escape
 
 fuzz: $(VENV)/.all
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
@@ -90,7 +90,7 @@ fuzz: $(VENV)/.all
 	@$(VENV)/bin/cmake --build build/fuzz -j$(CORES) --target $(FUZZED:%=fuzz_%) >/dev/null
 	@for name in $(FUZZED); do \
 	    mkdir -p build/fuzz/corpus/$$name && \
-	    build/fuzz/fuzz/fuzz_$$name -max_total_time=10 -max_len=4096 -verbosity=0 \
+	    build/fuzz/fuzz/fuzz_$$name -max_total_time=9 -max_len=4096 -verbosity=0 \
 	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
 	        native/fuzz/corpus/$$name || exit 1; \
 	done

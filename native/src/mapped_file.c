@@ -1,26 +1,38 @@
 #include "mapped_file.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool parse(const char *line, struct nm_mapped_file *file) {
+bool nm_mapped_file_parse(char *line, struct nm_mapped_file *file) {
     char rights[5];
     int path_at = 0;
+    line[strcspn(line, "\n")] = '\0';
     if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*s %*s %n", &file->start,
                &file->end, rights, &file->offset, &path_at) < 4)
         return false;
-    if (path_at == 0 || line[path_at] != '/') return false;
+    file->path = line + path_at;
     file->readable = rights[0] == 'r';
-    file->writable = rights[1] == 'w';
-    file->shared = rights[3] == 's';
-    snprintf(file->path, sizeof file->path, "%s", line + path_at);
-    file->path[strcspn(file->path, "\n")] = '\0';
-    return true;
+    file->writable = strchr(rights, 'w') != NULL;
+    file->shared = strlen(rights) == 4 && rights[3] == 's';
+    return file->start < file->end && path_at > 0 && file->path[0] == '/';
 }
 
-bool nm_mapped_file_next(FILE *maps, struct nm_mapped_file *file) {
-    char line[1200];
-    while (fgets(line, sizeof line, maps) != NULL)
-        if (parse(line, file)) return true;
+void nm_maps_begin(struct nm_maps *maps) {
+    if (maps->file != NULL)
+        rewind(maps->file);
+    else
+        maps->file = fopen("/proc/self/maps", "re");
+}
+
+bool nm_maps_next(struct nm_maps *maps, struct nm_mapped_file *file) {
+    while (maps->file != NULL && getline(&maps->line, &maps->room, maps->file) > 0)
+        if (nm_mapped_file_parse(maps->line, file)) return true;
     return false;
+}
+
+void nm_maps_end(struct nm_maps *maps) {
+    if (maps->file != NULL) fclose(maps->file);
+    free(maps->line);
+    memset(maps, 0, sizeof *maps);
 }

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,16 +22,17 @@ static bool is_own(int fd) {
 void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high) {
     int saved = errno;
     files->count = 0;
-    FILE *maps = fopen("/proc/self/maps", "re");
+    struct nm_maps maps = {0};
     struct nm_mapped_file mapped;
-    while (maps != NULL && files->count < NM_READ_FILES && nm_mapped_file_next(maps, &mapped)) {
+    nm_maps_begin(&maps);
+    while (files->count < NM_READ_FILES && nm_maps_next(&maps, &mapped)) {
         if (mapped.end <= low || mapped.start >= high) continue;
         int fd = open(mapped.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0) continue;
         files->file[files->count++] =
             (struct nm_read_file){mapped.start, mapped.end, mapped.offset, fd, is_own(fd)};
     }
-    if (maps != NULL) fclose(maps);
+    nm_maps_end(&maps);
     errno = saved;
 }
 

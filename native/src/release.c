@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,12 +34,12 @@ static size_t release_part(const struct nm_mapped_file *mapping, uintptr_t start
     return before > after ? (before - after) * PAGE : 0;
 }
 
-static size_t release_range(FILE *maps, const struct nm_range *range) {
+static size_t release_range(struct nm_maps *maps, const struct nm_range *range) {
     struct nm_mapped_file mapping;
     size_t released = 0;
     uintptr_t low = (uintptr_t)range->start, high = low + range->bytes;
-    rewind(maps);
-    while (nm_mapped_file_next(maps, &mapping)) {
+    nm_maps_begin(maps);
+    while (nm_maps_next(maps, &mapping)) {
         if (mapping.end <= low || mapping.start >= high) continue;
         /* A private one may hold changes that its file does not: they would be lost. */
         if (!mapping.readable || mapping.writable || !mapping.shared) continue;
@@ -51,9 +50,9 @@ static size_t release_range(FILE *maps, const struct nm_range *range) {
 }
 
 size_t nm_release_page_cache(const struct nm_range *ranges, size_t count) {
-    FILE *maps = fopen("/proc/self/maps", "re");
+    struct nm_maps maps = {0};
     size_t released = 0;
-    for (size_t i = 0; maps != NULL && i < count; ++i) released += release_range(maps, &ranges[i]);
-    if (maps != NULL) fclose(maps);
+    for (size_t i = 0; i < count; ++i) released += release_range(&maps, &ranges[i]);
+    nm_maps_end(&maps);
     return released;
 }
