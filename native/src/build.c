@@ -120,8 +120,8 @@ static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes
     struct nm_fill *fill = &plan->fills[plan->fill_count++];
     *fill = (struct nm_fill){.copy = copy, .pieces = pieces, .count = at};
     for (size_t i = 0; i < at; ++i) fill->bytes += pieces[i].bytes;
-    nm_event("build", "\"copy\":%d,\"node\":%d,\"bytes\":%zu", copy, nm_config.copy[copy].nodes[0],
-             fill->bytes);
+    nm_event("build", "\"copy\":%d,\"node\":%d,\"nodes\":\"%s\",\"bytes\":%zu", copy,
+             nm_config.copy[copy].nodes[0], nm_config.copy[copy].nodes_text, fill->bytes);
     return true;
 }
 
@@ -196,10 +196,11 @@ static void check_copies(struct nm_plan *plan, struct nm_range *ranges) {
         struct nm_sample sample = sample_fill(fill, ranges);
         gather_spilled(fill, ranges, &sample);
         nm_event("replica",
-                 "\"copy\":%d,\"node\":%d,\"bytes\":%zu,\"ns\":%llu,\"sampled_pages\":%u,"
-                 "\"sampled_local\":%u,\"errno\":%d",
-                 fill->copy, nm_config.copy[fill->copy].nodes[0], fill->bytes,
-                 (unsigned long long)fill->ns, sample.pages, sample.local, sample.error);
+                 "\"copy\":%d,\"node\":%d,\"nodes\":\"%s\",\"bytes\":%zu,\"ns\":%llu,"
+                 "\"sampled_pages\":%u,\"sampled_local\":%u,\"errno\":%d",
+                 fill->copy, nm_config.copy[fill->copy].nodes[0],
+                 nm_config.copy[fill->copy].nodes_text, fill->bytes, (unsigned long long)fill->ns,
+                 sample.pages, sample.local, sample.error);
         struct nm_status_copy *shown = &nm_status->copy[fill->copy];
         nm_status_begin();
         shown->build_ns += fill->ns;

@@ -124,9 +124,10 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
         if (value == NULL || !read_copies(config, value)) return "NUMAMIRROR_COPIES cannot be read";
     }
     if ((value = get("NUMAMIRROR_EVENTS")) != NULL) {
-        if (value[0] != '@' || strlen(value) >= sizeof config->events)
-            return "NUMAMIRROR_EVENTS is not the name of an abstract socket";
-        strcpy(config->events, value + 1);
+        bool channel = value[0] == '@' || (value[0] == '/' && strchr(value, '#') != NULL);
+        if (!channel || strlen(value) >= sizeof config->events)
+            return "NUMAMIRROR_EVENTS is no abstract socket and no pipe";
+        strcpy(config->events, value);
     }
     if ((value = get("NUMAMIRROR_STRATEGY")) != NULL) {
         config->shard = strcmp(value, "shard") == 0;

@@ -39,7 +39,7 @@ struct nm_config {
     int copies;
     struct nm_copy copy[NM_MAX_COPIES];
     int8_t copy_of_cpu[NM_MAX_CPUS]; /* -1: reads the primary */
-    char events[108];                /* name of the abstract socket, without the '@' */
+    char events[108];                /* "@name" of a socket, "/path#inode" of a pipe, or "" */
 };
 
 /* Parses NUMAMIRROR_* through `get` (getenv, or a table in tests). Never fails: see `error`. */

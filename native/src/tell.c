@@ -120,9 +120,10 @@ void nm_tell(const struct nm_table *table, const char *reason) {
 static void tell_primary(int copy) {
     const struct nm_status_copy *shown = &nm_status->copy[copy];
     nm_event("primary",
-             "\"copy\":%d,\"node\":%d,\"bytes\":%llu,\"sampled_pages\":%u,\"sampled_local\":%u",
-             copy, shown->node, (unsigned long long)shown->bytes, shown->sampled_pages,
-             shown->sampled_local);
+             "\"copy\":%d,\"node\":%d,\"nodes\":\"%s\",\"bytes\":%llu,\"sampled_pages\":%u,"
+             "\"sampled_local\":%u",
+             copy, shown->node, shown->nodes, (unsigned long long)shown->bytes,
+             shown->sampled_pages, shown->sampled_local);
 }
 
 void nm_tell_coverage(void) {

@@ -1,6 +1,8 @@
 /* Events arrive whole as one datagram of JSON, with the descriptor where one is sent. */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,7 +16,7 @@ static int listen_as(const char *name) {
     strcpy(at.sun_path + 1, name);
     CHECK(bind(fd, (struct sockaddr *)&at, (socklen_t)(sizeof at.sun_family + 1 + strlen(name))) ==
           0);
-    strcpy(nm_config.events, name);
+    snprintf(nm_config.events, sizeof nm_config.events, "@%s", name);
     return fd;
 }
 
@@ -58,10 +60,61 @@ static void a_descriptor_travels_with_the_event(void) {
 }
 
 static void without_a_listener_nothing_happens(void) {
-    strcpy(nm_config.events, "numamirror-test-nobody");
+    strcpy(nm_config.events, "@numamirror-test-nobody");
     nm_event("progress", "\"copy\":%d", 1);
     nm_config.events[0] = '\0';
     nm_event("progress", "\"copy\":%d", 1);
+}
+
+/* As the launcher names a pipe of its own: by its process, descriptor and inode. */
+static void name_pipe(int end, unsigned long inode) {
+    snprintf(nm_config.events, sizeof nm_config.events, "/proc/%ld/fd/%d#%lu", (long)getpid(), end,
+             inode);
+}
+
+static void without_sockets_an_event_is_a_line_in_the_launchers_pipe(void) {
+    int ends[2];
+    struct stat found;
+    char text[4096];
+    CHECK(pipe(ends) == 0 && fstat(ends[1], &found) == 0);
+    name_pipe(ends[1], found.st_ino);
+    nm_event("progress", "\"copy\":%d", 1);
+    ssize_t bytes = read(ends[0], text, sizeof text - 1);
+    CHECK(bytes > 0 && text[bytes - 1] == '\n');
+    text[bytes] = '\0';
+    CHECK(strstr(text, ",\"event\":\"progress\",\"copy\":1}\n") != NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* In another PID namespace the same path leads to what belongs to somebody else. */
+static void what_is_not_the_launchers_pipe_is_not_written_to(void) {
+    int ends[2];
+    char byte;
+    CHECK(pipe(ends) == 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    name_pipe(ends[1], 1);
+    nm_event("progress", "\"copy\":%d", 1);
+    CHECK(read(ends[0], &byte, 1) < 0);
+    FILE *file = tmpfile();
+    struct stat found;
+    CHECK(file != NULL && fstat(fileno(file), &found) == 0);
+    name_pipe(fileno(file), found.st_ino);
+    nm_event("progress", "\"copy\":%d", 1);
+    CHECK(fstat(fileno(file), &found) == 0 && found.st_size == 0);
+    fclose(file);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_pipe_that_nobody_reads_any_more_ends_no_engine(void) {
+    int ends[2];
+    struct stat found;
+    CHECK(pipe(ends) == 0 && fstat(ends[1], &found) == 0);
+    name_pipe(ends[1], found.st_ino);
+    close(ends[0]);
+    for (int i = 0; i < 2000; ++i) nm_event("progress", "\"copy\":%d", i); /* more than it holds */
+    close(ends[1]);
 }
 
 static void a_text_too_long_is_cut_inside_the_json(void) {
@@ -77,6 +130,9 @@ int main(void) {
     RUN(a_note_is_one_line_of_json);
     RUN(a_descriptor_travels_with_the_event);
     RUN(without_a_listener_nothing_happens);
+    RUN(without_sockets_an_event_is_a_line_in_the_launchers_pipe);
+    RUN(what_is_not_the_launchers_pipe_is_not_written_to);
+    RUN(a_pipe_that_nobody_reads_any_more_ends_no_engine);
     RUN(a_text_too_long_is_cut_inside_the_json);
     return 0;
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.child import Ending, Supervisor, start
+from numamirror_cli.launch.event_pipe import EventPipe
 from numamirror_cli.launch.events import Event, EventSocket
 from numamirror_cli.launch.family import descendants, has_variable, is_descendant
 from numamirror_cli.launch.signals import HeldSignals, call_witness
@@ -78,13 +79,13 @@ class Session:
         self._journal = Journal()
         self._snapshots = Snapshots(nodes, shim)
         self._pages = StatusPages()
-        self._events = _open_events(self._pages.keep) if shim else None
+        self._events = _open_events(self._pages) if shim else None
         self._pid = 0
         self._started = 0.0
 
     @property
     def events_name(self) -> str:
-        """What NUMAMIRROR_EVENTS has to say; "" when there can be no socket."""
+        """What NUMAMIRROR_EVENTS has to say; "" when nothing is preloaded."""
         return self._events.name if self._events else ""
 
     def run(self, program: Path, command: Sequence[str], environ: Mapping[str, str]) -> Outcome:
@@ -163,11 +164,11 @@ class Session:
         )
 
 
-def _open_events(keep_page: Callable[[int, int], None]) -> EventSocket | None:
+def _open_events(pages: StatusPages) -> EventSocket | EventPipe:
     try:
-        return EventSocket(keep_page)
-    except OSError:
-        return None
+        return EventSocket(pages.keep)
+    except OSError:  # a filter, or a unit's RestrictAddressFamilies=
+        return EventPipe(lambda pid: pages.look_for([pid]))
 
 
 def _resident_pages(pid: int) -> int:

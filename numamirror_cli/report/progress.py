@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.events import Event
+from numamirror_cli.report.run import where_of_copy
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ReplicaProgress:
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
-        label = f"node {event.number('node')}: replica of {size(event.number('bytes'))}"
+        label = f"{where_of_copy(event)}: replica of {size(event.number('bytes'))}"
         self._tasks[key] = self._progress.add_task(label, total=max(1, event.number("bytes")))
         self._progress.refresh()
 

@@ -139,7 +139,8 @@ def event_line(event: Event, rehearsal: bool, verbose: bool) -> str:
         return _replica_line(event, rehearsal)
     if event.name == "primary":
         where = _sampled(event, rehearsal)
-        return f"{_node(event, rehearsal)}: primary of {size(event.number('bytes'))}, {where}"
+        of = size(event.number("bytes"))
+        return f"{where_of_copy(event, rehearsal)}: primary of {of}, {where}"
     if event.name == "coverage":
         return _coverage_line(event)
     if event.name == "note" and (verbose or event.data.get("level") != "info"):
@@ -156,13 +157,15 @@ def event_line(event: Event, rehearsal: bool, verbose: bool) -> str:
 def _replica_line(event: Event, rehearsal: bool) -> str:
     seconds = event.number("ns") / 1e9
     return (
-        f"{_node(event, rehearsal)}: replica of {size(event.number('bytes'))} in "
+        f"{where_of_copy(event, rehearsal)}: replica of {size(event.number('bytes'))} in "
         f"{seconds:.2f} s, {_sampled(event, rehearsal)}"
     )
 
 
-def _node(event: Event, rehearsal: bool) -> str:
-    return f"{'pretend ' if rehearsal else ''}node {event.number('node')}"
+def where_of_copy(event: Event, rehearsal: bool = False) -> str:
+    """ "node 1", or all of them where the copy lies over a socket: "nodes 2,3"."""
+    nodes = event.text("nodes") or str(event.number("node"))
+    return f"{'pretend ' if rehearsal else ''}node{'s' if ',' in nodes else ''} {nodes}"
 
 
 def _sampled(event: Event, rehearsal: bool) -> str:
@@ -174,7 +177,7 @@ def _sampled(event: Event, rehearsal: bool) -> str:
         return f"{pages} pages sampled"
     share = local / pages
     only = "only " if share < _IN_PLACE else ""
-    return f"{only}{percent(share)} of {pages} sampled pages on node {event.number('node')}"
+    return f"{only}{percent(share)} of {pages} sampled pages on {where_of_copy(event)}"
 
 
 def _coverage_line(event: Event) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from . import runs
+from .engine_program import build, products, was_mirrored
 from .refuse import CALLS
 
 # What is done instead, in the line that names the call. Both copies lie on node 0, so that the
@@ -85,12 +86,23 @@ def test_copies_whose_pages_cannot_be_asked_for_are_not_called_local(
 def test_without_sockets_and_placement_calls_the_page_is_found_in_proc(
     code: str, libllama_engine: tuple[str, ...], tmp_path: Path
 ) -> None:
-    # Long enough to be met by the search, which has no hello to go by.
-    engine = (*libllama_engine, "--pause", "2")
     refused = runs.refusing(*(f"{call}={code}" for call in CALLS))
-    run = runs.run_mirrored(tmp_path, engine, *runs.REHEARSED, under=refused)
-    assert run.line == runs.plain_line(engine)
+    run = runs.run_mirrored(tmp_path, libllama_engine, *runs.REHEARSED, under=refused)
+    assert run.line == runs.plain_line(libllama_engine)
     assert run.coverage == 1.0
+    assert run.naming("coverage 100 %")  # said live
+
+
+def test_without_sockets_a_program_that_ends_at_once_is_not_missed(
+    libllama: Path, tmp_path: Path
+) -> None:
+    """Shorter than any search from time to time would notice."""
+    short = build(libllama, tmp_path)
+    refused = runs.refusing("socket=EPERM")
+    run = runs.run_mirrored(tmp_path, (short, libllama), *runs.REHEARSED, under=refused)
+    assert products(run) == products(runs.run((short, libllama)))
+    assert was_mirrored(run)
+    assert run.record["child"]["seconds"] < 5
 
 
 @pytest.mark.parametrize("deadly", [("mbind",), ("get_mempolicy", "socket"), CALLS], ids=len)

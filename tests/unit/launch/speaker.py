@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import socket
+import termios
+import time
 from typing import Any
 
 from numamirror_cli.memory.status_layout import MAGIC, NAME, STATES, VERSION, StatusLayout
@@ -14,7 +17,10 @@ MIB = 1 << 20
 
 
 def send_raw(datagram: bytes, descriptors: tuple[int, ...] = ()) -> None:
-    """One datagram to the launcher that started us."""
+    """One datagram to the launcher that started us, or a line where it has no socket."""
+    if os.environ["NUMAMIRROR_EVENTS"].startswith("/"):
+        write_line(datagram)
+        return
     name = "\0" + os.environ["NUMAMIRROR_EVENTS"][1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_launcher:
         to_launcher.connect(name)
@@ -22,6 +28,17 @@ def send_raw(datagram: bytes, descriptors: tuple[int, ...] = ()) -> None:
             socket.send_fds(to_launcher, [datagram], list(descriptors))
         else:
             to_launcher.send(datagram)
+
+
+def write_line(text: bytes) -> None:
+    """The shim waits until its hello has been read; here that is done for every line."""
+    path, _, inode = os.environ["NUMAMIRROR_EVENTS"].partition("#")
+    pipe = os.open(path, os.O_RDWR)
+    assert os.fstat(pipe).st_ino == int(inode)
+    os.write(pipe, text + b"\n")
+    while fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) != bytes(4):
+        time.sleep(0.002)
+    os.close(pipe)
 
 
 def send(event: str, *, descriptors: tuple[int, ...] = (), **keys: Any) -> None:

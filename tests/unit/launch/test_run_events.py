@@ -213,23 +213,45 @@ def test_a_lost_hello_is_made_up_for_by_the_status_page_in_proc(
     assert record.read()["mirror"]["coverage"] == 1.0
 
 
-def test_without_a_socket_the_mirror_is_found_in_proc_all_the_same(
-    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
-) -> None:
-    program = python_script(
-        "from tests.unit.launch import speaker\nkept = speaker.status_page()\n"
-        "assert 'NUMAMIRROR_EVENTS' not in os.environ\ntime.sleep(3)"
-    )
-    # An address family that the kernel does not know: the socket is refused by the kernel itself.
+def run_without_sockets(program: Path, env: dict[str, str], record: Recorded) -> str:
+    """What `run` says where a socket is refused: an address family that the kernel has not."""
     without = (
         "import socket, sys; socket.AF_UNIX = 99; from numamirror_cli.cli import main; "
         f"sys.argv[1:] = {['run', *REHEARSE, '--json', str(record.path), str(program)]!r}; main()"
     )
     result = subprocess.run(
-        [sys.executable, "-c", without], env=shim_env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", without], env=env, capture_output=True, text=True, timeout=60
     )
     assert result.returncode == 0, result.stderr
+    return result.stderr
+
+
+def test_without_sockets_events_are_live_and_a_program_that_ends_at_once_is_found(
+    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
+) -> None:
+    program = python_script("from tests.unit.launch import speaker\nspeaker.mirror()")
+    said = run_without_sockets(program, shim_env, record)
+    assert "numamirror: pretend node 1: replica of 235 MiB" in said
+    names = [event["event"] for event in record.read()["events"]]
+    assert names == ["hello", "engine", "build", "replica", "primary", "coverage"]
     assert record.read()["mirror"]["coverage"] == 1.0
+
+
+def test_without_sockets_garbage_and_strangers_are_counted_and_not_believed(
+    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
+) -> None:
+    program = python_script(
+        """
+from tests.unit.launch import speaker
+speaker.write_line(b"garbage")
+for _ in range(3):
+    speaker.write_line(b"x" * 60_000)
+speaker.write_line(b'{"v":1,"pid":1,"event":"freed","bytes":1}')
+"""
+    )
+    said = run_without_sockets(program, shim_env, record)
+    assert record.read()["events"] == []
+    assert "5 datagrams were not believed" in " ".join(said.split())
 
 
 def test_of_two_engines_in_two_processes_the_larger_is_reported(
@@ -345,10 +367,22 @@ EVENTS = st.fixed_dictionaries(
     },
     optional={
         key: st.one_of(st.integers(), st.text(), st.none(), st.booleans(), st.floats())
-        for key in ("bytes", "node", "copy", "ns", "sampled_pages", "sampled_local", "gemm_bytes",
-                    "mirrored_bytes", "what", "why", "remedy", "level", "version", "library")
+        for key in ("bytes", "node", "nodes", "copy", "ns", "sampled_pages", "sampled_local",
+                    "gemm_bytes", "mirrored_bytes", "what", "why", "remedy", "level", "version",
+                    "library")
     },
 )  # fmt: skip
+
+
+def test_a_copy_that_lies_over_a_socket_is_shown_with_all_its_nodes() -> None:
+    data = {"copy": 1, "node": 2, "nodes": "2,3", "bytes": 235 << 20, "ns": 10**9,
+            "sampled_pages": 512, "sampled_local": 256}  # fmt: skip
+    line = event_line(Event(0.0, 1, "replica", data), rehearsal=False, verbose=False)
+    assert line == (
+        "nodes 2,3: replica of 235 MiB in 1.00 s, only 50 % of 512 sampled pages on nodes 2,3"
+    )
+    line = event_line(Event(0.0, 1, "primary", data), rehearsal=False, verbose=False)
+    assert line.startswith("nodes 2,3: primary of 235 MiB, ")
 
 
 @given(EVENTS)
