@@ -1,4 +1,4 @@
-"""`inspect --svg`: the picture shows the bytes that the table shows, in proportion, and is sound."""
+"""`inspect --svg`: the picture shows the bytes of the table, in proportion, and is sound SVG."""
 
 from __future__ import annotations
 
