@@ -21,7 +21,7 @@ def inherit_affinity(cpus: Iterable[int]) -> Notice | None:
         now = frozenset(os.sched_getaffinity(0))
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, str(error.errno))
-        return Notice("threads may run on all CPUs", f"sched_setaffinity: {name}")
+        return Notice("threads keep the CPUs that they had", f"sched_setaffinity: {name}")
     if now != wanted:
         return Notice(f"threads may run on CPUs {format_list(now)}, not {format_list(wanted)}")
     return None

@@ -1,9 +1,10 @@
 """Starts a program under a real seccomp filter, as a container's runtime does.
 
-    refuse.py [CALL=EPERM|ENOSYS|KILL]... -- COMMAND...
+    refuse.py [CALL=EPERM|ENOSYS|PRETEND|KILL]... -- COMMAND...
 
-Each CALL fails with that errno, or kills the process. The filter is the kernel's (seccomp(2)): it
-cannot be taken off again, and all that COMMAND starts is under it too.
+Each CALL fails with that errno, succeeds without doing anything, or kills the process. The filter
+is the kernel's (seccomp(2)): it cannot be taken off again, and all that COMMAND starts is under it
+too.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ _GENERIC = {
     "move_pages": 239,
     "memfd_create": 279,
 }
+# How files and their page cache are read.
+_X86_64_FILES = {"pread64": 17, "mincore": 27, "fadvise64": 221, "preadv2": 327}
+_GENERIC_FILES = {"pread64": 67, "preadv2": 286, "fadvise64": 223, "mincore": 232}
 # AUDIT_ARCH_* of linux/audit.h; the numbers of asm/unistd_64.h and asm-generic/unistd.h; and
 # seccomp(2)'s own.
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64, 317),
-    "aarch64": (0xC00000B7, _GENERIC, 277),
-    "riscv64": (0xC00000F3, _GENERIC, 277),
+    "x86_64": (0xC000003E, _X86_64 | _X86_64_FILES, 317),
+    "aarch64": (0xC00000B7, _GENERIC | _GENERIC_FILES, 277),
+    "riscv64": (0xC00000F3, _GENERIC | _GENERIC_FILES, 277),
 }
 CALLS = tuple(_X86_64)
 
@@ -57,7 +61,7 @@ Program = list[tuple[int, int, int, int]]
 
 
 def refuse(refusals: Mapping[str, str]) -> None:
-    """From now on those system calls fail in this process, or kill it: call -> errno or KILL.
+    """From now on those system calls do that in this process: call -> errno, PRETEND or KILL.
 
     Raises OSError where the kernel takes no filter, KeyError for a call not known here.
     """
@@ -72,7 +76,9 @@ def allow_only(numbers: Iterable[int]) -> None:
 
 
 def _answer(word: str) -> int:
-    return KILL_PROCESS if word == "KILL" else _FAIL_WITH | int(getattr(errno, word))
+    if word == "KILL":
+        return KILL_PROCESS
+    return _FAIL_WITH | (0 if word == "PRETEND" else int(getattr(errno, word)))
 
 
 def _program(answers: Mapping[int, int], otherwise: int) -> Program:
