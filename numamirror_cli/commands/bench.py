@@ -48,15 +48,20 @@ def command(as_json: bool, svg: Path | None, seconds: float, last: bool) -> None
     """
     machine = read_machine(_ROOT)
     path = bench_file(identify(machine))
-    if last:
-        result = _stored(path)
-    else:
-        result = _measure(machine, seconds)
+    result = _stored(path) if last else _measure(machine, seconds)
+    # Shown first: a measurement that can't be kept is not lost.
+    _show(result, as_json)
+    if not last:
         store(result, path)
+    if not as_json:
+        click.echo(f"Kept in {path}")
     if svg is not None:
         from numamirror_cli.report.bench_svg import bench_svg
 
         write_picture(svg, bench_svg(result))
+
+
+def _show(result: BenchResult, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(to_json(result), indent=2))
         return
@@ -64,7 +69,6 @@ def command(as_json: bool, svg: Path | None, seconds: float, last: bool) -> None
     from numamirror_cli.report.console import print_report, report_console
 
     print_report(render_bench(result, ascii_only=report_console().options.ascii_only))
-    click.echo(f"Kept in {path}")
 
 
 def _stored(path: Path) -> BenchResult:

@@ -102,7 +102,8 @@ def notes(estimate: Estimate) -> Iterator[Notice]:
     if arguments.gpu_layers and not gpus:
         yield Notice("-ngl is taken as it stands", "no GPU is seen here", level="info")
     if extra := model.number("nextn_predict_layers"):
-        what = f"the last {counted(extra, 'layer')} predict further tokens"
+        layers = "layer predicts" if extra == 1 else f"{extra} layers predict"
+        what = f"the last {layers} further tokens"
         yield Notice(what, "they take memory and are not read otherwise", level="info")
     if unknown_types := sorted({t.type for t in model.tensors if t.type.startswith("type ")}):
         what = f"tensors of {', '.join(unknown_types)}"

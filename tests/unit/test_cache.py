@@ -174,7 +174,9 @@ def test_somebody_elses_file_is_not_said_to_be_cached_when_the_kernel_will_not_t
     model = model_of(disk / "m.gguf", 1)
     disk.chmod(0o755)
     model.chmod(0o644)
-    assert "tells only its owner" in as_nobody(lambda: read_cache_state(model))
+    assert "the kernel tells only its owner which of its pages are cached" in as_nobody(
+        lambda: read_cache_state(model)
+    )
 
 
 def test_an_unknown_node_is_bad_usage_and_names_those_there_are(disk):

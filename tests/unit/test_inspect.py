@@ -199,6 +199,13 @@ def test_a_split_model_is_measured_by_all_its_parts(root):
     assert document(root)["weights"]["copies"] == 2.0
 
 
+def test_threads_on_cpus_of_no_node_are_not_called_near_or_far(root):
+    line = f"7f2000000000 prefer:1 file=/models/m.gguf mapped=99999 N1=99999 {PAGE_OF_4K}\n"
+    write_process(root, line, cpus=(99,))
+    said = verdicts(root)
+    assert said == "warn: 100 % of 391 MiB on node 1; where its threads run is not known"
+
+
 def test_weights_under_the_threads_are_local(root):
     line = f"7f2000000000 prefer:1 file=/models/m.gguf mapped=99999 N1=99999 {PAGE_OF_4K}\n"
     write_process(root, line, cpus=(8, 9, 10))

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory import inspection
 from numamirror_cli.memory.settle import Look, is_quiet, quiet_since
 
 MIB = 1 << 20
@@ -41,6 +43,35 @@ def numamirror(*arguments: object) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "COLUMNS": "80"},
     )
+
+
+@pytest.mark.parametrize(
+    ("last_step", "reaped", "says"),
+    [
+        ("read_threads", True, "ended while it was looked at"),
+        ("read_maps", False, "has ended"),
+    ],
+)
+def test_a_process_that_ends_while_it_is_looked_at_is_no_table_and_no_kernel_thread(
+    monkeypatch: pytest.MonkeyPatch, last_step: str, reaped: bool, says: str
+) -> None:
+    """That it ends just then is arranged; it is a real process, and it has really ended."""
+    real = getattr(inspection, last_step)
+    with python("print('up', flush=True); import time; time.sleep(60)") as child:
+
+        def and_end(*words: object) -> object:
+            seen = real(*words) if reaped else ()
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            if reaped:
+                child.wait()
+            return seen
+
+        monkeypatch.setattr(inspection, last_step, and_end)
+        with pytest.raises(NumaMirrorError) as raised:
+            inspection.inspect_process(child.pid)
+    assert raised.value.message.startswith(f"process {child.pid} (")
+    assert raised.value.message.endswith(f") {says}")
 
 
 GROWS_FOR_TWO_SECONDS = """

@@ -65,6 +65,7 @@ def test_without_the_shim_the_program_runs_and_the_remedy_is_said(
     done = numamirror(*command, package=without_native_part, NUMAMIRROR_SHIM="")
     assert (done.returncode, done.stdout) == (0, "as ever\n")
     assert "libnumamirror.so was not found" in done.stderr
+    assert "the package was installed without its native part" in done.stderr
     assert "reinstall numamirror" in done.stderr
 
 
@@ -72,7 +73,15 @@ def test_a_bench_without_its_program_says_what_is_missing(without_native_part: P
     done = numamirror("bench", "--seconds", "0.05", package=without_native_part)
     assert done.returncode == 1
     assert "numamirror-bandwidth was not found" in done.stderr
-    assert "reinstall numamirror" in done.stderr
+    assert "the package lacks its native part: reinstall numamirror" in done.stderr
+
+
+def test_a_bench_that_cannot_be_kept_is_shown_all_the_same() -> None:
+    done = numamirror("bench", "--seconds", "0.05", XDG_CACHE_HOME="/dev/null")
+    assert done.returncode == 1
+    assert "cannot write /dev/null/numamirror/bench-" in done.stderr
+    assert "GB/s" in done.stdout
+    assert "Kept in" not in done.stdout
 
 
 def test_a_process_that_ends_while_it_is_waited_for_is_said_to_have_ended() -> None:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.unit.memory.under_seccomp import EINVAL, EPERM, PRETEND, run_denied
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Prints what a function of ours says of a file, or its error.
 ABOUT_A_FILE = """
@@ -75,6 +79,24 @@ def test_a_policy_that_the_kernel_finds_invalid_is_said_to_be_so() -> None:
         "None | running without a policy: set_mempolicy: EINVAL: "
         "the kernel does not accept that policy here"
     )
+
+
+def test_a_bench_whose_threads_cannot_be_placed_measures_nothing(tmp_path: Path) -> None:
+    program = REPOSITORY / "tests/reliability/refuse.py"
+    bench = [sys.executable, "-m", "numamirror_cli", "bench", "--seconds", "0.05"]
+    done = subprocess.run(
+        [sys.executable, program, "sched_setaffinity=EPERM", "--", *bench],
+        cwd=REPOSITORY,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if "no seccomp filter" in done.stderr:
+        pytest.skip("this kernel installs no seccomp filter")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("numamirror: nothing could be measured: starting a thread on ")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

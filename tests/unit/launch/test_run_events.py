@@ -121,6 +121,24 @@ def test_a_shim_that_never_said_hello_means_not_mirrored(run_speaker: RunProgram
     assert "NOT mirrored: no handshake from the shim" in " ".join(result.stderr.split())
 
 
+def test_a_program_that_drops_the_preload_is_told_from_one_without_an_engine(
+    python_script: Callable[[str], Path], shim_env: dict[str, str]
+) -> None:
+    program = python_script("os.execve('/bin/sleep', ['sleep', '3'], {})")
+    result = numamirror_run(*REHEARSE, program, env=shim_env)
+    said = " ".join(result.stderr.split())
+    assert "no handshake from the shim: it was not loaded into the program" in said
+    assert "see whether a wrapper drops LD_PRELOAD" in said
+
+
+def test_a_program_observed_that_read_nothing_is_no_failure(run_speaker: RunProgram) -> None:
+    text = (
+        "speaker.send('hello', version='1', descriptors=(speaker.status_page('observed', 0, 0),))"
+    )
+    result = run_speaker(text, "--observe")
+    assert "ok: observed: no weights were read" in " ".join(result.stderr.split())
+
+
 def test_an_engine_that_computed_nothing_means_not_mirrored(run_speaker: RunProgram) -> None:
     text = "speaker.send('hello', version='1', descriptors=(speaker.status_page('waiting', 0, 0),))"
     result = run_speaker(text)

@@ -185,6 +185,18 @@ def pack(file: Path, *members: tuple[str, str | bytes]) -> Path:
     return file
 
 
+def test_an_archive_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
+    tmp_path: Path,
+) -> None:
+    member = tarfile.TarInfo("sys/huge")
+    member.size = 300 << 20
+    archive = tmp_path / "huge.tar"
+    archive.write_bytes(member.tobuf())
+    with pytest.raises(NumaMirrorError) as raised, open_root(archive):
+        pass
+    assert raised.value.message == f"{archive}: larger than any dump of a machine"
+
+
 @pytest.mark.parametrize(
     "members",
     [

@@ -12,8 +12,9 @@ import pytest
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.numa_maps import read_numa_maps
-from numamirror_cli.memory.process import is_same, read_process
+from numamirror_cli.memory.process import is_same, read_major_faults, read_process
 from numamirror_cli.memory.threads import read_threads
+from tests.unit.conftest import write
 from tests.unit.memory.as_nobody import as_nobody
 
 
@@ -41,6 +42,17 @@ def test_a_name_with_parentheses_and_blanks_is_read_whole(tmp_path):
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.parametrize("stat", ["", "4711", "4711 (name) S", "4711 (name) S x 1 2"])
+def test_a_stat_line_that_is_none_is_quoted(tmp_path, stat):
+    write(tmp_path / "proc/4711/stat", stat)
+    write(tmp_path / "proc/4711/cmdline", "name\0")
+    with pytest.raises(NumaMirrorError) as raised:
+        read_process(4711, tmp_path)
+    assert raised.value.message == f"/proc/4711/stat: not understood: {stat!r}"
+    with pytest.raises(NumaMirrorError, match="/proc/4711/stat: no number of major faults"):
+        read_major_faults(4711, tmp_path)
 
 
 def test_no_such_process():

@@ -51,6 +51,18 @@ def test_uploads_are_told_once_there_are_any() -> None:
     assert mirror_json(uploading)["upload_replica_bytes"] == 3 * MIB
 
 
+def test_observed_reads_that_are_not_local_come_with_what_would_make_them_so() -> None:
+    half = replace(
+        MIRRORED,
+        state="observed",
+        mirrored_bytes=0,
+        threads=(ThreadReads(11, 0, 0, 50 * MIB, 50 * MIB, 40, 0, 0),),
+    )
+    (verdict,) = judge_mirror(half)
+    assert verdict.text.startswith("observed, nothing copied or moved, locality 50 %")
+    assert verdict.remedy == "start it with `numamirror run -- ...` to read locally"
+
+
 def printed(renderable: object) -> str:
     console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
     console.print(renderable)
