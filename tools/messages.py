@@ -1,14 +1,15 @@
-"""Everything that the command line says to a person when something is wrong, lost or judged.
+"""Everything that command line and shim say to a person when something is wrong, lost or judged.
 
 `messages.py` lists it, to be read as a stranger reads it. `messages.py --reached FILE...` takes
 coverage databases of test runs and exits 1 naming each message that no test has brought about: its
 line did not run, and no test quotes it (as those do that bring it about out of coverage's reach:
-as another user, in a copy of the package, on another kernel).
+as another user, in a copy of the package, on another kernel, in the shim).
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "numamirror_cli"
+SHIM = REPOSITORY / "native" / "src"
 
 # What makes a message, and which of its arguments a person reads.
 MAKERS = {
@@ -31,6 +33,10 @@ MAKERS = {
 }
 # Letters of a message that a test must quote to count as one that brings it about.
 QUOTE = 16
+# In C: comments, assertions of the compiler, characters; and then what stands in quotes, joined.
+NOT_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|_Static_assert\(.*?\);|'(?:\\.|[^'\\])'", re.DOTALL)
+TEXT = re.compile(r'"(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*')
+CONVERSION = re.compile(r"%[-+#0 ]*[\d*]*(?:\.[\d*]+)?[hlzjt]*[a-zA-Z]")
 KEYWORDS = {"message", "hint", "what", "why", "remedy", "text", "cause"}
 
 
@@ -104,6 +110,31 @@ def executed_lines(databases: list[str]) -> dict[str, set[int]]:
     return lines
 
 
+def shim_messages() -> list[Message]:
+    """What the shim says: each text in its sources of at least three words, {} for values."""
+    found: list[Message] = []
+    for file in sorted(SHIM.glob("*.c")):
+        source = NOT_TEXT.sub(lambda match: "\n" * match[0].count("\n"), file.read_text())
+        for match in TEXT.finditer(source):
+            line = source.count("\n", 0, match.start()) + 1
+            text = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', match[0]))
+            # JSON, and what is scanned for in /proc, are for machines.
+            if len(text.split()) >= 3 and "\\" not in text and "%*" not in text:
+                name = file.relative_to(REPOSITORY).as_posix()
+                end = line + match[0].count("\n")
+                found.append(Message(name, line, end, "shim", CONVERSION.sub("{}", text)))
+    return found
+
+
+def is_quoted_in_part(message: Message, tests: str) -> bool:
+    """QUOTE letters of it in a row, or a whole phrase that has fewer, stand in a test."""
+    return any(
+        phrase[start : start + QUOTE] in tests
+        for phrase in filter(None, map(str.strip, message.text.split("{}")))
+        for start in range(max(1, len(phrase) - QUOTE + 1))
+    )
+
+
 def is_quoted(message: Message, tests: str) -> bool:
     """Some phrase of it, long enough to be no accident, stands in a test."""
     phrases = (phrase.strip() for part in message.text.split(" | ") for phrase in part.split("{}"))
@@ -112,13 +143,24 @@ def is_quoted(message: Message, tests: str) -> bool:
 
 def unreached(databases: list[str]) -> list[Message]:
     lines = executed_lines(databases)
-    tests = "\n".join(file.read_text() for file in sorted((REPOSITORY / "tests").rglob("*.py")))
-    return [
+    tests = texts_of_tests()
+    ran = {
         message
         for message in messages()
-        if not lines.get(message.file, set()).intersection(range(message.line, message.end + 1))
-        and not is_quoted(message, tests)
+        if lines.get(message.file, set()).intersection(range(message.line, message.end + 1))
+    }
+    return [
+        *(m for m in messages() if m not in ran and not is_quoted(m, tests)),
+        *(m for m in shim_messages() if not is_quoted_in_part(m, tests)),
     ]
+
+
+def texts_of_tests() -> str:
+    """All sources of tests, with texts that go over several lines joined."""
+    folders = (REPOSITORY / "tests", REPOSITORY / "native" / "tests")
+    files = [file for folder in folders for file in folder.rglob("*.[pc]*") if file.is_file()]
+    sources = (file.read_text() for file in sorted(files) if file.suffix in (".py", ".c"))
+    return re.sub(r'"\s*\n\s*f?"', "", "\n".join(sources))
 
 
 def main() -> None:
@@ -127,7 +169,7 @@ def main() -> None:
         for message in missing:
             print(f"{message.file}:{message.line}: no test brings about: {message.text}")
         sys.exit(1 if missing else 0)
-    for message in messages():
+    for message in [*messages(), *shim_messages()]:
         print(f"{message.file}:{message.line} [{message.maker}] {message.text}")
 
 
