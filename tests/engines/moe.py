@@ -6,9 +6,11 @@ The text they write is nonsense; what counts is that the engine runs its real ke
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from paths import cache_dir
 
 TYPES = ("F16", "Q8_0", "Q4_0", "Q3_K", "Q4_K", "IQ2_XXS")
 KINDS = ("moe", "dense")
+SECONDS_OF_A_DAY = 86400
 
 # Byte offsets of the f16 scales inside a block, and their size relative to the first one. Types
 # that gguf cannot quantize get random blocks; Q4_K's minimum then centres its values on zero.
@@ -53,18 +56,23 @@ class Shape:
         return replace(self, arch="llama", experts=0, experts_used=0, ff=2 * self.ff)
 
 
-# In "small" every expert tensor is at least 1 MiB in every type; in "tiny" in F16 and Q8_0.
+# In "small" every expert tensor is at least 1 MiB in every type; in "tiny" in F16 and Q8_0. "many"
+# has as many experts as today's models; in "broad" one expert is over 100 pages, in Q8_0; in "wide"
+# the output matrix is over 4 huge pages, in Q4_0.
 MOE_SHAPES = {
     "small": Shape("qwen3moe", layers=3, embd=512, ff=1024, vocab=4096),
     "tiny": Shape("qwen3moe", layers=2, embd=256, ff=512, vocab=1024),
+    "many": Shape("qwen3moe", layers=2, embd=256, ff=512, vocab=1024, experts=128, experts_used=4),
+    "broad": Shape("qwen3moe", layers=1, embd=512, ff=1024, vocab=1024, experts=4),
+    "wide": Shape("qwen3moe", layers=1, embd=2048, ff=256, vocab=8192, heads=16, kv_heads=8),
 }
 
 
 def model(size: str = "small", kind: str = "moe", type_name: str = "Q8_0") -> Path:
     """Path of the generated model in the cache; made on first use, the same bytes each time.
 
-    size: "small" (below 150 MB) or "tiny" (below 20 MB); kind: one of KINDS; type_name: one of
-    TYPES, used for every matrix. Raises KeyError for a size that does not exist.
+    size: of MOE_SHAPES, "small" below 150 MB, "tiny" below 20 MB; kind: one of KINDS; type_name:
+    one of TYPES, used for every matrix. Raises KeyError for another size.
     """
     shape = MOE_SHAPES[size] if kind == "moe" else MOE_SHAPES[size].as_dense()
     # Named after this file's content: a changed recipe never meets a model of the old one.
@@ -79,9 +87,11 @@ def model(size: str = "small", kind: str = "moe", type_name: str = "Q8_0") -> Pa
 
 
 def drop_older_recipes(path: Path, recipe: str) -> None:
+    """What was made today may be in use by the tests of another checkout."""
     for other in path.parent.glob(f"{path.stem.removesuffix(recipe)}*.gguf"):
-        if other != path:
-            other.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if other != path and time.time() - other.stat().st_mtime > SECONDS_OF_A_DAY:
+                other.unlink()
 
 
 def write_model(path: Path, shape: Shape, type_name: str) -> None:
