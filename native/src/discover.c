@@ -8,9 +8,9 @@
 
 /* What the engine allotted for the tensor: repacked and AMX layouts are larger or smaller than
  * its shape says. Never past the buffer's end. */
-static size_t bytes_of(const struct nm_module *engine, const void *tensor,
-                       const struct nm_buffer *buffer) {
-    size_t bytes = nm_tensor_span(&engine->layout, tensor);
+static size_t bytes_of(const struct nm_module *engine, const struct nm_layout *layout,
+                       const void *tensor, const struct nm_buffer *buffer) {
+    size_t bytes = nm_tensor_span(layout, tensor);
     size_t (*alloc_size)(const void *, const void *) =
         engine->real[NM_SYM_ggml_backend_buft_get_alloc_size];
     const void *(*type_of)(const void *) = engine->real[NM_SYM_ggml_backend_buffer_get_type];
@@ -18,8 +18,18 @@ static size_t bytes_of(const struct nm_module *engine, const void *tensor,
         size_t allotted = alloc_size(type_of(buffer->id), tensor);
         if (allotted > bytes) bytes = allotted;
     }
-    size_t room = buffer->start + buffer->bytes - (uintptr_t)nm_data(&engine->layout, tensor);
+    size_t room = buffer->start + buffer->bytes - (uintptr_t)nm_data(layout, tensor);
     return bytes < room ? bytes : room;
+}
+
+struct nm_candidate nm_candidate_of(const struct nm_module *engine, const struct nm_layout *layout,
+                                    const void *tensor, const struct nm_buffer *buffer) {
+    size_t bytes = bytes_of(engine, layout, tensor, buffer),
+           slabs = (size_t)(nm_ne(layout, tensor, 2) * nm_ne(layout, tensor, 3));
+    return (struct nm_candidate){.start = (uintptr_t)nm_data(layout, tensor),
+                                 .bytes = bytes,
+                                 .slab_bytes = bytes / (slabs > 0 ? slabs : 1),
+                                 .rows = nm_ne(layout, tensor, 1)};
 }
 
 static bool is_weight(const struct nm_module *engine, const void *tensor, bool by_expert,
@@ -28,11 +38,8 @@ static bool is_weight(const struct nm_module *engine, const void *tensor, bool b
     uintptr_t address = (uintptr_t)nm_data(&engine->layout, tensor);
     const struct nm_buffer *buffer = nm_registry_buffer_at(address);
     if (buffer == NULL) return false;
-    const struct nm_layout *l = &engine->layout;
-    size_t bytes = bytes_of(engine, tensor, buffer),
-           slabs = (size_t)(nm_ne(l, tensor, 2) * nm_ne(l, tensor, 3));
-    *found = (struct nm_candidate){address, bytes, by_expert, bytes / (slabs > 0 ? slabs : 1),
-                                   nm_ne(l, tensor, 1)};
+    *found = nm_candidate_of(engine, &engine->layout, tensor, buffer);
+    found->by_expert = by_expert;
     return true;
 }
 

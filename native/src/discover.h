@@ -7,12 +7,17 @@
 
 #include "candidates.h"
 #include "module.h"
+#include "registry.h"
 
 struct nm_finding {
     struct nm_candidate *all;     /* the dense ones, then the experts */
     struct nm_candidate *experts; /* of MUL_MAT_ID */
     size_t dense_count, expert_count;
 };
+
+/* The tensor, which lies in the buffer, as a weight; whether by expert only an op can tell. */
+struct nm_candidate nm_candidate_of(const struct nm_module *engine, const struct nm_layout *layout,
+                                    const void *tensor, const struct nm_buffer *buffer);
 
 /* Whether the graph computes one token: its first product with a weight has one column. */
 bool nm_is_decode(const struct nm_module *engine, void *graph);

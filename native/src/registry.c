@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "first_touch.h"
 #include "status.h"
 
 struct nm_registry nm_registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -66,7 +67,7 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
     if (room_for_one_more()) {
         nm_registry.buffers[nm_registry.buffer_count++] =
             (struct nm_buffer){.id = id, .start = (uintptr_t)start, .bytes = bytes, .host = host};
-        /* A huge page moves as a whole: rows of two nodes could not part. */
+        /* A huge page moves as a whole: rows of two nodes could not part (first_touch.h). */
         if (nm_config.shard) no_huge_pages(start, bytes);
         if (atomic_load(&nm_table) != NULL) republish(atomic_load(&nm_table));
         atomic_store_explicit(&nm_news, true, memory_order_release);
@@ -217,6 +218,7 @@ void nm_registry_drop_buffer(const void *id) {
         memmove(&nm_registry.buffers[i], &nm_registry.buffers[i + 1],
                 (nm_registry.buffer_count - i) * sizeof gone);
         drop_weights(&gone);
+        nm_first_touch_forget(gone.start, gone.bytes);
         nm_registry_sweep();
         break;
     }

@@ -3,12 +3,14 @@
 #include <stdint.h>
 
 #include "seam.h"
+#include "unwritten.h"
 #include "upload.h"
 
 NM_EXPORT void ggml_backend_tensor_set(void *tensor, const void *data, size_t offset,
                                        size_t bytes) {
     struct nm_module *m = nm_caller_module(NM_CALLER());
     void (*real)(void *, const void *, size_t, size_t) = m->real[NM_SYM_ggml_backend_tensor_set];
+    nm_before_set(m, tensor, offset);
     struct nm_upload upload = nm_upload_begin(m, NULL, tensor, data, bytes);
     if (real != NULL) real(tensor, upload.from, offset, bytes);
     nm_upload_end(&upload);
