@@ -32,6 +32,7 @@ struct nm_config {
     bool heal;         /* a primary off home is moved there */
     bool check_owners; /* tests: shard counts rows read by their owner */
     bool no_redirect;  /* tests: replicas are built and not read */
+    bool stealing;     /* bench: shard leaves the division of rows to the engine */
     bool log;
     int source_node; /* tests: uploads read the replica on this node; -1: the GPU's own */
     size_t min_bytes;

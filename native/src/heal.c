@@ -87,9 +87,9 @@ const char *nm_heal_reason(int error) {
         case EBUSY:
             return "the pages are pinned, as memory registered with a GPU is";
         case ENOMEM:
-            return "the home node has no room for them";
+            return "their node has no room for them";
         case ENODEV:
-            return "the home node is not allowed to this process";
+            return "their node is not allowed to this process";
         default:
             return "the kernel left them where they are";
     }

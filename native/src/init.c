@@ -80,3 +80,9 @@ NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *s
 NM_EXPORT void numamirror_test_set_redirect(int on);
 
 NM_EXPORT void numamirror_test_set_redirect(int on) { nm_config.no_redirect = on == 0; }
+
+/* For bench/: under shard, the engine's division of rows is fixed (on), or its threads steal chunks
+ * of each other's as they do without us (off). Call between graphs. */
+NM_EXPORT void numamirror_test_set_static(int on);
+
+NM_EXPORT void numamirror_test_set_static(int on) { nm_config.stealing = on == 0; }

@@ -7,9 +7,16 @@ static long weight_of(int copy) {
     return nm_config.rehearsal != 0 || cpus == 0 ? 1 : cpus;
 }
 
-int nm_partition_copy(int ith, int nth) {
-    long total = 0, before = 0;
+static long weight_of_all(void) {
+    long total = 0;
     for (int copy = 0; copy < nm_config.copies; ++copy) total += weight_of(copy);
+    return total;
+}
+
+double nm_partition_share(int copy) { return (double)weight_of(copy) / (double)weight_of_all(); }
+
+int nm_partition_copy(int ith, int nth) {
+    long total = weight_of_all(), before = 0;
     for (int copy = 0; copy < nm_config.copies; ++copy) {
         before += weight_of(copy);
         if ((2L * ith + 1) * total < 2L * nth * before) return copy;

@@ -9,6 +9,9 @@
  * in proportion to the CPUs that read it. */
 int nm_partition_copy(int ith, int nth);
 
+/* That proportion: 0.5 for each of two equal copies. */
+double nm_partition_share(int copy);
+
 /* The copy whose thread reads the byte at `offset` of a weight of slabs (a matrix, or one for each
  * expert), when `threads` share the rows of a slab: thread i reads rows [i * n, (i + 1) * n), n =
  * rows / threads rounded up, as ggml's static partition has it. */

@@ -6,6 +6,7 @@
 #include "partition.h"
 #include "reader.h"
 #include "registry.h"
+#include "shard_say.h"
 
 size_t nm_op_bytes(const struct nm_layout *l, const void *op, const void *weight, bool by_expert) {
     size_t bytes = nm_tensor_span(l, weight);
@@ -55,9 +56,10 @@ static bool rows_are_fixed(const struct nm_layout *l, const void *op,
     enum { MOST_AMX_COLUMNS = 32 };
     const void *other = nm_src(l, op, 1);
     int64_t columns = nm_ne(l, other, 1) * nm_ne(l, other, 2) * nm_ne(l, other, 3);
-    if (columns >= weight->rows) return false;
     bool amx = !weight->host && atomic_load_explicit(&nm_amx_seen, memory_order_relaxed);
-    return !amx || columns <= MOST_AMX_COLUMNS;
+    if (columns < weight->rows && (!amx || columns <= MOST_AMX_COLUMNS)) return true;
+    nm_shard_prompt_mixed(amx && columns > MOST_AMX_COLUMNS);
+    return false;
 }
 
 struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,

@@ -12,6 +12,7 @@
 #include "registry.h"
 #include "seam.h"
 #include "shard.h"
+#include "shard_say.h"
 #include "status.h"
 
 /* struct ggml_compute_params of ggml-cpu begins so in every version. */
@@ -164,7 +165,10 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     any = any || later;
     if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
-    if (nm_config.shard) place_rows(engine, graph);
+    if (nm_config.shard) {
+        place_rows(engine, graph);
+        nm_shard_say_noted();
+    }
     if (nm_config.observe) observe_reads(engine, graph, any);
     return status;
 }

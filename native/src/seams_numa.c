@@ -9,7 +9,7 @@
 
 /* With NUMA on, ggml's GEMM gives each thread fixed rows and steals no chunks. */
 NM_EXPORT bool ggml_is_numa(void) {
-    if (nm_config.shard) return true;
+    if (nm_config.shard && !nm_config.stealing) return true;
     bool (*real)(void) = nm_caller_module(NM_CALLER())->real[NM_SYM_ggml_is_numa];
     return real != NULL && real();
 }

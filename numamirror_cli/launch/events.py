@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VERSION = 1
+# Of these only the last one would matter: nobody keeps them.
+PASSING = frozenset({"progress", "placing"})
 MOST_BYTES = 4096
 
 # Python 3.10 has no names for these. struct ucred: pid, uid, gid.
@@ -27,6 +29,8 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     "engine": {"library": str},
     "build": {"copy": int, "node": int, "bytes": int},
     "progress": {"copy": int, "done_bytes": int, "bytes": int},
+    "placing": {"done_bytes": int, "bytes": int},
+    "placed": {"bytes": int, "pages": int, "local": int, "threads": int, "ns": int},
     "replica": {
         "copy": int,
         "node": int,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.child import Ending, Supervisor, start
 from numamirror_cli.launch.event_pipe import EventPipe
-from numamirror_cli.launch.events import Event, EventSocket
+from numamirror_cli.launch.events import PASSING, Event, EventSocket
 from numamirror_cli.launch.family import descendants, has_variable, is_descendant
 from numamirror_cli.launch.signals import HeldSignals, call_witness
 from numamirror_cli.launch.snapshots import WHEN_BUILT, Snapshot, Snapshots
@@ -32,7 +32,8 @@ _LOOK_SECONDS, _PATIENCE_SECONDS = 0.2, 20.0
 class Outcome:
     """What happened. seconds: how long the child ran.
 
-    events: all but `progress`, the first of them; ignored: datagrams that were no events of ours.
+    events: all but those that only pass, the first of them; ignored: datagrams that were no events
+    of ours.
     handshake: the shim said hello from some process. mirror: its status page at the end, of the
     process with most GEMM weights, None when there was none; mirror_problem: why it can't be read.
     mirrors: how many processes had weights. snapshot: the last look at the placement.
@@ -61,7 +62,7 @@ class Journal:
     handshake: bool = False
 
     def note(self, event: Event) -> None:
-        if event.name != "progress" and len(self.events) < _MOST_EVENTS:
+        if event.name not in PASSING and len(self.events) < _MOST_EVENTS:
             self.events.append(event)
         self.handshake = True
         if event.name in ("engine", "build", "coverage"):

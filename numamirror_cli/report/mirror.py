@@ -220,14 +220,15 @@ def _readers(status: MirrorStatus, copy: Copy) -> list[ThreadReads]:
 def _facts(status: MirrorStatus) -> Iterator[str]:
     if status.sharded_bytes:
         yield f"Sharded: {size(status.sharded_bytes)} of {size(status.gemm_bytes)} that GEMM reads"
-    yield (
-        f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
-        f"{size(status.gemm_bytes)} that GEMM reads)"
-    )
+    else:
+        yield (
+            f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
+            f"{size(status.gemm_bytes)} that GEMM reads)"
+        )
     if status.state == "freed":
         yield "The engine has freed these weights since: the figures are from before"
     if uncovered := list(_uncovered(status)):
-        yield f"Not covered: {', '.join(uncovered)}"
+        yield f"Not {'placed' if status.sharded_bytes else 'covered'}: {', '.join(uncovered)}"
     elif status.reason:
         yield f"Reason: {status.reason}"
     if status.locality is not None:

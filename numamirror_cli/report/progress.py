@@ -1,4 +1,4 @@
-"""A progress bar on stderr while replicas are built; none where stderr is no terminal."""
+"""A progress bar on stderr while weights are copied or placed; none where stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+_FOLLOWED = ("build", "progress", "replica", "placing")
+
+# In the place of a copy's number: the rows of the one copy.
+_ROWS = -1
+
+
 class ReplicaProgress:
-    """One bar per copy that is being filled, gone when it is complete."""
+    """One bar per copy that is being filled, and one for rows that are being placed; each is gone
+    when it is complete."""
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
         self._tasks: dict[tuple[int, int], TaskID] = {}
 
     def show(self, event: Event) -> None:
-        """Follow a build, progress or replica event. Others are none of its business."""
-        if event.name not in ("build", "progress", "replica") or not _stderr_is_terminal():
+        """Follow a build, progress, replica or placing event. Others are none of its business."""
+        if event.name not in _FOLLOWED or not _stderr_is_terminal():
             return
-        key = (event.pid, event.number("copy"))
-        if event.name == "build":
-            self._begin(key, event)
+        key = (event.pid, _ROWS if event.name == "placing" else event.number("copy"))
+        if event.name == "placing":
+            self._follow_rows(key, event)
+        elif event.name == "build":
+            label = f"{where_of_copy(event)}: replica of {size(event.number('bytes'))}"
+            self._begin(key, label, event)
         elif self._progress is not None and key in self._tasks:
             if event.name == "progress":
                 self._progress.update(self._tasks[key], completed=event.number("done_bytes"))
@@ -43,11 +53,20 @@ class ReplicaProgress:
         if progress is not None:
             progress.stop()
 
-    def _begin(self, key: tuple[int, int], event: Event) -> None:
+    def _follow_rows(self, key: tuple[int, int], event: Event) -> None:
+        done, total = event.number("done_bytes"), event.number("bytes")
+        if key not in self._tasks:
+            self._begin(key, f"rows to their readers, {size(total)}", event)
+        if self._progress is not None:
+            self._progress.update(self._tasks[key], completed=done)
+            self._progress.refresh()
+            if done >= total:
+                self._progress.remove_task(self._tasks.pop(key))
+
+    def _begin(self, key: tuple[int, int], label: str, event: Event) -> None:
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
-        label = f"{where_of_copy(event)}: replica of {size(event.number('bytes'))}"
         self._tasks[key] = self._progress.add_task(label, total=max(1, event.number("bytes")))
         self._progress.refresh()
 

@@ -13,7 +13,7 @@ from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.notice import Notice
-from numamirror_cli.report.text import percent, printable
+from numamirror_cli.report.text import counted, percent, printable
 from numamirror_cli.report.units import MIB, size
 
 PREFIX = "numamirror: "
@@ -141,6 +141,8 @@ def event_line(event: Event, rehearsal: bool, verbose: bool) -> str:
         where = _sampled(event, rehearsal)
         of = size(event.number("bytes"))
         return f"{where_of_copy(event, rehearsal)}: primary of {of}, {where}"
+    if event.name == "placed":
+        return _placed_line(event, rehearsal)
     if event.name == "coverage":
         return _coverage_line(event)
     if event.name == "note" and (verbose or event.data.get("level") != "info"):
@@ -159,6 +161,23 @@ def _replica_line(event: Event, rehearsal: bool) -> str:
     return (
         f"{where_of_copy(event, rehearsal)}: replica of {size(event.number('bytes'))} in "
         f"{seconds:.2f} s, {_sampled(event, rehearsal)}"
+    )
+
+
+def _placed_line(event: Event, rehearsal: bool) -> str:
+    """Every page was asked for, not a sample."""
+    pages, local = event.number("pages"), event.number("local")
+    weights = f"{size(event.number('bytes'))} of weights"
+    readers = counted(event.number("threads"), "thread")
+    if rehearsal:
+        return f"shard rehearsed: nothing was moved; {weights} have readers, {readers}"
+    share = local / pages if pages else 0.0
+    only = "only " if share < _IN_PLACE else ""
+    huge = event.number("huge_bytes")
+    in_huge = f", {size(huge)} in huge pages" if huge else ""
+    return (
+        f"shard: {only}{percent(share)} of {weights} on the node of their reader, {readers}, "
+        f"after {event.number('ns') / 1e9:.2f} s{in_huge}"
     )
 
 

@@ -68,8 +68,8 @@ def moment(shot: Snapshot) -> str:
 def summary_lines(plan: Plan, outcome: Outcome) -> list[str]:
     """Coverage and verdict, a line each."""
     lines = []
-    if outcome.mirror is not None and outcome.mirror.gemm_bytes:
-        status = outcome.mirror
+    status = outcome.mirror
+    if status is not None and status.gemm_bytes and not status.sharded_bytes:
         lines.append(
             f"coverage {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
             f"{size(status.gemm_bytes)} that GEMM reads)"

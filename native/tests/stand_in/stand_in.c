@@ -84,6 +84,7 @@ size_t ggml_backend_buffer_get_size(const struct buffer *buffer) { return buffer
 const struct buffer *ggml_backend_buffer_get_type(const struct buffer *buffer) { return buffer; }
 const struct buffer *ggml_backend_buft_get_device(const struct buffer *type) { return type; }
 int ggml_backend_dev_type(const struct buffer *device) { return device->device; }
+const char *ggml_backend_buft_name(const struct buffer *type) { return type->name; }
 bool ggml_backend_buft_is_host(const struct buffer *type) { return type->host; }
 size_t ggml_backend_buft_get_alloc_size(const struct buffer *type, const struct tensor *t) {
     (void)type;

@@ -34,6 +34,7 @@ struct buffer {
     bool made; /* by the engine, which frees it */
     const char *device_id;
     bool registers; /* its backend pins host memory */
+    const char *name;
 };
 
 struct graph {
