@@ -11,12 +11,14 @@ from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import Target, find_target
+from numamirror_cli.launch.crowd import warn_of_crowd
 from numamirror_cli.launch.engine_words import read_engine_words
 from numamirror_cli.launch.hand_over import with_home_handed_over
 from numamirror_cli.launch.host import Host, read_host
 from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
 from numamirror_cli.launch.strategies import Evidence, with_strategy
+from numamirror_cli.machine.busy import read_busyness, read_cpu_times
 from numamirror_cli.machine.home import HOME_VARIABLE
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
@@ -55,6 +57,7 @@ def prepare(
     for the engine as `check` does, which may take a second. Raises
     NumaMirrorError: 127 or 126 for the program, 2 for nodes that there are not.
     """
+    cpu_times = read_cpu_times(root)
     target = find_target(command, environ)
     machine = read_machine(root, environ=environ)
     host = read_host(root)
@@ -76,7 +79,8 @@ def prepare(
     )
     plan = with_strategy(plan, machine, wishes.strategy, evidence)
     plan = with_home_handed_over(plan, preload.own_mirror, environ)
-    notes = (caller.notice, _balancing(host, plan))
+    crowd = warn_of_crowd(plan, read_busyness(cpu_times, root))
+    notes = (caller.notice, _balancing(host, plan), crowd)
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan, evidence)
 
