@@ -86,6 +86,8 @@ struct nm_status {
     uint64_t upload_primary_bytes; /* read from the engine's own source */
     uint64_t arena_bytes;          /* address space held for replicas, all nodes */
     uint64_t built_unix_ns;        /* when the last build ended; 0 before */
+    uint64_t token_bytes; /* read for one token: dense weights whole, of experts those used */
+    uint64_t token_mirrored_bytes; /* of those, from weights that every copy serves */
     char engine[256];              /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];

@@ -26,6 +26,7 @@ static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candi
     weight->by_expert = c->by_expert;
     weight->slab_bytes = c->slab_bytes;
     weight->rows = c->rows;
+    weight->token_bytes = c->token_bytes;
     weight->host = buffer != NULL && buffer->host;
     weight->state = c->bytes < nm_config.min_bytes ? NM_WEIGHT_SMALL : NM_WEIGHT_REFUSED;
     plan->is_new[index] = true;

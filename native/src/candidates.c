@@ -20,6 +20,7 @@ static size_t merge_overlaps(struct nm_candidate *list, size_t count) {
                                 : nm_candidate_end(last);
             last->bytes = end - last->start;
             last->by_expert = last->by_expert && list[i].by_expert;
+            last->token_bytes += list[i].token_bytes; /* each op reads its own */
         } else {
             list[kept++] = list[i];
         }
@@ -42,6 +43,7 @@ static size_t keep_new(struct nm_candidate *list, size_t count, const struct nm_
         for (size_t k = table == NULL ? 0 : nm_table_first_after(table, c.start);
              table != NULL && k < table->count && table->weights[k].start < end; ++k) {
             const struct nm_weight *weight = &table->weights[k];
+            c.token_bytes += weight->token_bytes;
             if (weight->start < c.start) c.start = weight->start;
             if (weight->start + weight->bytes > end) end = weight->start + weight->bytes;
         }

@@ -14,6 +14,8 @@ struct nm_candidate {
     bool by_expert;
     size_t slab_bytes; /* a matrix: the whole, or one expert's */
     int64_t rows;      /* of a slab */
+    size_t
+        token_bytes; /* read for one token: by an op over the whole, or of the experts it names */
 };
 
 static inline uintptr_t nm_candidate_end(const struct nm_candidate *c) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "reads.h"
 #include "redirect.h"
 #include "registry.h"
 
@@ -29,17 +30,21 @@ struct nm_candidate nm_candidate_of(const struct nm_module *engine, const struct
     return (struct nm_candidate){.start = (uintptr_t)nm_data(layout, tensor),
                                  .bytes = bytes,
                                  .slab_bytes = bytes / (slabs > 0 ? slabs : 1),
-                                 .rows = nm_ne(layout, tensor, 1)};
+                                 .rows = nm_ne(layout, tensor, 1),
+                                 .token_bytes = bytes};
 }
 
-static bool is_weight(const struct nm_module *engine, const void *tensor, bool by_expert,
+static bool is_weight(const struct nm_module *engine, const void *op, int source, bool by_expert,
                       struct nm_candidate *found) {
+    const void *tensor = nm_src(&engine->layout, op, source);
     if (tensor == NULL) return false;
     uintptr_t address = (uintptr_t)nm_data(&engine->layout, tensor);
     const struct nm_buffer *buffer = nm_registry_buffer_at(address);
     if (buffer == NULL) return false;
     *found = nm_candidate_of(engine, &engine->layout, tensor, buffer);
     found->by_expert = by_expert;
+    if (by_expert)
+        found->token_bytes = found->slab_bytes * nm_experts_used(&engine->layout, op, tensor);
     return true;
 }
 
@@ -56,7 +61,7 @@ static size_t note_weights(struct nm_candidate *list, const struct nm_module *en
         const void *op = node_at(graph, i);
         int code = nm_op(l, op), weights = code == single ? 1 : code == fused ? 2 : 0;
         for (int k = 0; k < weights; ++k)
-            found += is_weight(engine, nm_src(l, op, k), by_expert, &list[found]);
+            found += is_weight(engine, op, k, by_expert, &list[found]);
     }
     return found;
 }

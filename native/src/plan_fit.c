@@ -1,4 +1,7 @@
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cgroup_memory.h"
 #include "events.h"
@@ -44,8 +47,8 @@ static void tighten_to_copy(struct room *room, int copy, int replicas) {
     const struct nm_copy *where = rehearsal ? &real_node : &nm_config.copy[copy];
     size_t free_there = on_nodes(where);
     if (rehearsal && free_there != SIZE_MAX) free_there /= (size_t)replicas;
-    tighten(room, free_there, "free memory on that node, or mirror on fewer nodes with --nodes",
-            "node %s", nm_config.copy[copy].nodes_text);
+    tighten(room, free_there, "free memory on that node, or leave it out with --nodes", "node %s",
+            nm_config.copy[copy].nodes_text);
     if (nm_config.budget_bytes == 0) return;
     size_t held = held_by(copy);
     tighten(room, nm_config.budget_bytes > held ? nm_config.budget_bytes - held : 0,
@@ -67,15 +70,41 @@ static struct room narrowest_room(const struct nm_plan *plan) {
 }
 
 static void say_too_small(struct nm_plan *plan, const struct room *room, size_t needed) {
-    char what[192];
+    char what[192], remedy[160];
+    size_t short_mib = (needed - room->bytes + (1 << 20) - 1) >> 20;
     snprintf(what, sizeof what, "%s leaves %zu MiB for a replica of %zu MiB", room->whose,
              room->bytes >> 20, needed >> 20);
-    snprintf(plan->reason, sizeof plan->reason, "%s", what);
-    nm_note("warn", what, "dense weights are mirrored first, then experts, as far as it reaches",
-            room->remedy);
+    snprintf(plan->reason, sizeof plan->reason, "%s: %zu MiB short", what, short_mib);
+    snprintf(remedy, sizeof remedy, "for all of it: %s, by %zu MiB", room->remedy, short_mib);
+    nm_note("warn", what, "what is read most per token and byte comes first", remedy);
 }
 
-/* Dense weights are read in every token, experts only when they are chosen: dense first. */
+/* A weight that is wanted, and how much of it a token reads. */
+struct wanted {
+    size_t index;
+    bool by_expert;
+    double density; /* bytes read for one token / bytes */
+};
+
+/* An engine warms up with all experts, so that they may seem to be read like dense weights. */
+static int most_read_first(const void *a, const void *b) {
+    const struct wanted *left = a, *right = b;
+    if (left->by_expert != right->by_expert) return left->by_expert ? 1 : -1;
+    if (left->density != right->density) return left->density < right->density ? 1 : -1;
+    return left->index < right->index ? -1 : 1;
+}
+
+static size_t list_wanted(const struct nm_plan *plan, struct wanted *list) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->table->count; ++i) {
+        const struct nm_weight *weight = &plan->table->weights[i];
+        if (nm_wanted(plan, i))
+            list[count++] = (struct wanted){i, weight->by_expert,
+                                            (double)weight->token_bytes / (double)weight->bytes};
+    }
+    return count;
+}
+
 void nm_plan_fit(struct nm_plan *plan) {
     struct room room = narrowest_room(plan);
     size_t needed = 0, left = room.bytes;
@@ -83,13 +112,16 @@ void nm_plan_fit(struct nm_plan *plan) {
         if (nm_wanted(plan, i)) needed += plan->table->weights[i].bytes;
     if (needed <= room.bytes) return;
     say_too_small(plan, &room, needed);
-    for (int experts = 0; experts <= 1; ++experts)
-        for (size_t i = 0; i < plan->table->count; ++i) {
-            const struct nm_weight *weight = &plan->table->weights[i];
-            if (!nm_wanted(plan, i) || weight->by_expert != (bool)experts) continue;
-            if (weight->bytes <= left)
-                left -= weight->bytes;
-            else
-                plan->is_new[i] = false;
-        }
+    struct wanted *list = calloc(plan->table->count, sizeof *list);
+    size_t count = list == NULL ? 0 : list_wanted(plan, list);
+    if (list == NULL) memset(plan->is_new, 0, plan->table->count * sizeof *plan->is_new);
+    if (count > 0) qsort(list, count, sizeof *list, most_read_first);
+    for (size_t i = 0; i < count; ++i) {
+        size_t bytes = plan->table->weights[list[i].index].bytes;
+        if (bytes <= left)
+            left -= bytes;
+        else
+            plan->is_new[list[i].index] = false;
+    }
+    free(list);
 }

@@ -8,6 +8,7 @@
 #include "events.h"
 #include "observe.h"
 #include "pin.h"
+#include "reads.h"
 #include "redirect.h"
 #include "registry.h"
 #include "seam.h"
@@ -71,6 +72,7 @@ static void announce(struct nm_module *engine) {
 static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
     announce(engine);
+    if (finding->expert_count > 0) nm_reads_expect();
     if (!dense)
         nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
     if (nm_config.shard && !engine->has_op_seam) {
@@ -165,6 +167,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     any = any || later;
     if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
+    nm_reads_learn(engine, graph);
     if (nm_config.shard) {
         place_rows(engine, graph);
         nm_shard_say_noted();

@@ -23,8 +23,9 @@ struct nm_weight {
     uintptr_t start;
     size_t bytes;
     _Atomic enum nm_weight_state state;
-    size_t slab_bytes; /* a matrix: the whole, or one expert's */
-    int64_t rows;      /* of a slab */
+    size_t slab_bytes;  /* a matrix: the whole, or one expert's */
+    int64_t rows;       /* of a slab */
+    size_t token_bytes; /* read for one token; under the registry's lock */
     /* per copy: of 256 pages that its threads read, those on its node; sharded or observed */
     _Atomic uint16_t *local_256;
     bool by_expert; /* src0 of MUL_MAT_ID */

@@ -15,6 +15,7 @@
 
 struct totals {
     size_t gemm, mirrored, sharded, observed, small, refused, written, tensors;
+    size_t token, token_mirrored;
 };
 
 static struct totals count_up(const struct nm_table *table) {
@@ -23,10 +24,12 @@ static struct totals count_up(const struct nm_table *table) {
         const struct nm_weight *weight = &table->weights[i];
         bool dead = atomic_load(&weight->dead);
         sum.gemm += weight->bytes;
+        sum.token += weight->token_bytes;
         ++sum.tensors;
-        if (weight->state == NM_WEIGHT_MIRRORED && !dead)
+        if (weight->state == NM_WEIGHT_MIRRORED && !dead) {
             sum.mirrored += weight->bytes;
-        else if (weight->state == NM_WEIGHT_SHARDED)
+            sum.token_mirrored += weight->token_bytes;
+        } else if (weight->state == NM_WEIGHT_SHARDED)
             sum.sharded += weight->bytes;
         else if (weight->state == NM_WEIGHT_OBSERVED)
             sum.observed += weight->bytes;
@@ -106,6 +109,8 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     nm_status->observed_bytes = sum.observed;
     nm_status->small_bytes = sum.small;
     nm_status->refused_bytes = sum.refused;
+    nm_status->token_bytes = sum.token;
+    nm_status->token_mirrored_bytes = sum.token_mirrored;
     nm_status->arena_bytes = arena_bytes();
     nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     nm_status->state = sum.observed > 0    ? NM_OBSERVED
@@ -132,7 +137,9 @@ void nm_tell_coverage(void) {
     nm_event(
         "coverage",
         "\"gemm_bytes\":%llu,\"mirrored_bytes\":%llu,\"small_bytes\":%llu,"
-        "\"refused_bytes\":%llu",
+        "\"refused_bytes\":%llu,\"token_bytes\":%llu,\"token_mirrored_bytes\":%llu",
         (unsigned long long)nm_status->gemm_bytes, (unsigned long long)nm_status->mirrored_bytes,
-        (unsigned long long)nm_status->small_bytes, (unsigned long long)nm_status->refused_bytes);
+        (unsigned long long)nm_status->small_bytes, (unsigned long long)nm_status->refused_bytes,
+        (unsigned long long)nm_status->token_bytes,
+        (unsigned long long)nm_status->token_mirrored_bytes);
 }

@@ -31,8 +31,13 @@ static void rehearse(bool copy_home) {
     }
 }
 
+static struct nm_candidate candidate(const char *start, size_t bytes, bool by_expert) {
+    return (struct nm_candidate){
+        .start = (uintptr_t)start, .bytes = bytes, .by_expert = by_expert, .token_bytes = bytes};
+}
+
 static void build(const char *start, size_t bytes, bool by_expert) {
-    struct nm_candidate one = {(uintptr_t)start, bytes, by_expert, 0, 0};
+    struct nm_candidate one = candidate(start, bytes, by_expert);
     nm_build(&one, 1, true, "");
 }
 
@@ -77,8 +82,8 @@ static void weights_below_the_minimum_stay_where_they_are(void) {
     rehearse(false);
     char *model = memory(8 * MIB);
     nm_registry_add_buffer(model, model, 8 * MIB, true);
-    struct nm_candidate list[] = {{(uintptr_t)model, MIB, false, 0, 0},
-                                  {(uintptr_t)model + 6 * MIB, MIB - 1, false, 0, 0}};
+    struct nm_candidate list[] = {candidate(model, MIB, false),
+                                  candidate(model + 6 * MIB, MIB - 1, false)};
     nm_build(list, 2, true, "");
     CHECK(weight_at(model)->state == NM_WEIGHT_MIRRORED);
     CHECK(weight_at(model + 6 * MIB)->state == NM_WEIGHT_SMALL);
@@ -106,17 +111,38 @@ static void a_budget_takes_dense_weights_before_experts(void) {
     nm_config.budget_bytes = 3 * MIB;
     char *model = memory(8 * MIB);
     nm_registry_add_buffer(model, model, 8 * MIB, true);
-    struct nm_candidate list[] = {{(uintptr_t)model, 2 * MIB, true, 0, 0},
-                                  {(uintptr_t)model + 2 * MIB, 2 * MIB, false, 0, 0},
-                                  {(uintptr_t)model + 4 * MIB, MIB, true, 0, 0}};
+    struct nm_candidate list[] = {candidate(model, 2 * MIB, true),
+                                  candidate(model + 2 * MIB, 2 * MIB, false),
+                                  candidate(model + 4 * MIB, MIB, true)};
     nm_build(list, 3, true, "");
     CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && weight_at(model)->delta[1] == 0);
     CHECK(weight_at(model + 2 * MIB)->state == NM_WEIGHT_MIRRORED);
     CHECK(weight_at(model + 4 * MIB)->state == NM_WEIGHT_MIRRORED);
     CHECK(nm_status->state == NM_PARTIAL && nm_status->refused_bytes == 2 * MIB);
     CHECK(strstr(nm_status->reason, "the budget leaves 3 MiB") != NULL);
+    CHECK(strstr(nm_status->reason, "2 MiB short") != NULL);
     build(model + 5 * MIB, MIB, false);
     CHECK(weight_at(model + 5 * MIB)->state == NM_WEIGHT_REFUSED); /* it is used up */
+    nm_registry_drop_buffer(model);
+    munmap(model, 8 * MIB);
+}
+
+static void a_budget_takes_first_what_a_token_reads_most_of(void) {
+    rehearse(false);
+    nm_config.budget_bytes = 4 * MIB;
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    struct nm_candidate list[] = {candidate(model, 2 * MIB, true),
+                                  candidate(model + 2 * MIB, 2 * MIB, true),
+                                  candidate(model + 4 * MIB, 2 * MIB, false)};
+    list[0].token_bytes = MIB / 4;
+    list[1].token_bytes = MIB / 2;
+    nm_build(list, 3, true, "");
+    CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED);
+    CHECK(weight_at(model + 2 * MIB)->state == NM_WEIGHT_MIRRORED);
+    CHECK(weight_at(model + 4 * MIB)->state == NM_WEIGHT_MIRRORED);
+    CHECK(nm_status->token_bytes == 2 * MIB + MIB / 2 + MIB / 4);
+    CHECK(nm_status->token_mirrored_bytes == 2 * MIB + MIB / 2);
     nm_registry_drop_buffer(model);
     munmap(model, 8 * MIB);
 }
@@ -125,7 +151,7 @@ static void without_seams_weights_are_booked_and_not_copied(void) {
     rehearse(false);
     char *model = memory(2 * MIB);
     nm_registry_add_buffer(model, model, 2 * MIB, true);
-    struct nm_candidate one = {(uintptr_t)model, 2 * MIB, false, 0, 0};
+    struct nm_candidate one = candidate(model, 2 * MIB, false);
     nm_build(&one, 1, false, "no seam");
     CHECK(weight_at(model)->state == NM_WEIGHT_REFUSED && nm_registry.arenas == NULL);
     CHECK(nm_status->state == NM_OFF && strcmp(nm_status->reason, "no seam") == 0);
@@ -138,8 +164,8 @@ static void a_write_to_the_primary_reaches_the_replica(void) {
     char *plain = memory(2 * MIB), *packed = memory(2 * MIB);
     nm_registry_add_buffer(plain, plain, 2 * MIB, true);
     nm_registry_add_buffer(packed, packed, 2 * MIB, false);
-    struct nm_candidate list[] = {{(uintptr_t)plain, 2 * MIB, false, 0, 0},
-                                  {(uintptr_t)packed, 2 * MIB, false, 0, 0}};
+    struct nm_candidate list[] = {candidate(plain, 2 * MIB, false),
+                                  candidate(packed, 2 * MIB, false)};
     nm_build(list, 2, true, "");
     memset(plain + 100, 'x', 50);
     nm_registry_refresh(plain + 100, 50);
@@ -228,6 +254,7 @@ int main(void) {
     RUN(weights_below_the_minimum_stay_where_they_are);
     RUN(weights_that_come_later_join_the_arena_that_is_there);
     RUN(a_budget_takes_dense_weights_before_experts);
+    RUN(a_budget_takes_first_what_a_token_reads_most_of);
     RUN(without_seams_weights_are_booked_and_not_copied);
     RUN(a_write_to_the_primary_reaches_the_replica);
     RUN(a_freed_model_leaves_the_figures_until_the_next_graph);

@@ -31,7 +31,7 @@ static char *load_model(void) {
     char *model = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(model, 'w', MIB);
     nm_registry_add_buffer(model, model, MIB, true);
-    struct nm_candidate one = {(uintptr_t)model, MIB, false, 0, 0};
+    struct nm_candidate one = {.start = (uintptr_t)model, .bytes = MIB};
     nm_build(&one, 1, true, "");
     return model;
 }

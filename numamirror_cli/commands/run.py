@@ -90,8 +90,9 @@ no such program.
     "--budget",
     callback=read_budget,
     metavar="SIZE|PERCENT",
-    help="What the replicas of one copy may take, in bytes or as a share of the smallest node "
-    "that gets one; weights that are read most come first.  [default: what is free]",
+    help="What the replicas of one copy may take: a size, or a share of all memory of the "
+    "smallest node that gets a copy; what a token reads most of comes first.  "
+    "[default: what is free]",
 )
 @click.option(
     "--observe",

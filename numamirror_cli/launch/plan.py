@@ -129,6 +129,9 @@ def make_plan(machine: Machine, wishes: Wishes, circumstances: Circumstances) ->
     copies, idle = _divide(machine, nodes, wishes.per)
     notes += [Notice(f"node {node}: no CPU is nearest to it, it gets no copy") for node in idle]
 
+    budget_bytes, budget_notes = _budget_bytes(machine, copies, wishes.budget)
+    notes += budget_notes
+
     plan = Plan(
         strategy="mirror",
         reason="",
@@ -142,7 +145,7 @@ def make_plan(machine: Machine, wishes: Wishes, circumstances: Circumstances) ->
         copy_home=wishes.copy_home,
         heal=wishes.heal,
         pin=wishes.pin,
-        budget_bytes=_budget_bytes(machine, copies, wishes.budget),
+        budget_bytes=budget_bytes,
         notes=tuple(notes),
     )
     plan = _with_strategy(plan, machine, wishes, circumstances.preload)
@@ -245,12 +248,19 @@ def _divide(
     return read, tuple(idle)
 
 
-def _budget_bytes(machine: Machine, copies: Sequence[Copy], budget: Budget | None) -> int | None:
-    if budget is None:
-        return None
-    nodes = [machine.node(node) for copy in copies for node in copy.nodes]
-    smallest = min((node.mem_total or 0 for node in nodes), default=0)
-    return budget.bytes or int(budget.share * smallest)
+def _budget_bytes(
+    machine: Machine, copies: Sequence[Copy], budget: Budget | None
+) -> tuple[int | None, list[Notice]]:
+    """The budget in bytes. Pretend nodes are of the memory that all nodes have."""
+    if budget is None or budget.bytes:
+        return (None if budget is None else budget.bytes), []
+    chosen = frozenset(node for copy in copies for node in copy.nodes)
+    sizes = [n.mem_total for n in machine.nodes if n.mem_total and (n.id in chosen or not chosen)]
+    if not sizes:
+        what = f"--budget {budget.share * 100:g}%: left out"
+        why = "the kernel does not say how much memory the nodes have"
+        return None, [Notice(what, why, "give it in bytes, as in --budget 200GiB")]
+    return int(budget.share * min(sizes)), []
 
 
 def _with_strategy(plan: Plan, machine: Machine, wishes: Wishes, preload: Preload) -> Plan:

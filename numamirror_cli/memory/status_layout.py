@@ -87,6 +87,8 @@ class StatusLayout(ctypes.Structure):
         ("upload_primary_bytes", ctypes.c_uint64),
         ("arena_bytes", ctypes.c_uint64),
         ("built_unix_ns", ctypes.c_uint64),
+        ("token_bytes", ctypes.c_uint64),
+        ("token_mirrored_bytes", ctypes.c_uint64),
         ("engine", ctypes.c_char * 256),
         ("reason", ctypes.c_char * 256),
         ("copy", CopyLayout * MAX_COPIES),

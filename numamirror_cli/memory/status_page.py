@@ -88,6 +88,8 @@ class MirrorStatus:
     state: one of STATES; reason: why not "mirrored", a phrase or "". rehearsal: 0, or the number
     of pretend nodes. home: node of the primary, None when unknown. engine: path of the library
     whose seams fire, "" before an engine computes. built_unix_ns: end of the last build, 0 before.
+    token_bytes: what one token reads, of experts those that are used; token_mirrored_bytes: of
+    those, from mirrored weights.
     """
 
     pid: int
@@ -113,11 +115,18 @@ class MirrorStatus:
     decode_bytes: int = 0
     upload_replica_bytes: int = 0
     upload_primary_bytes: int = 0
+    token_bytes: int = 0
+    token_mirrored_bytes: int = 0
 
     @property
     def coverage(self) -> float:
         """Mirrored GEMM weight bytes / all GEMM weight bytes; 0 before an engine computed."""
         return self.mirrored_bytes / self.gemm_bytes if self.gemm_bytes else 0.0
+
+    @property
+    def coverage_read(self) -> float | None:
+        """Mirrored share of the bytes that one token reads; None before an engine computed."""
+        return self.token_mirrored_bytes / self.token_bytes if self.token_bytes else None
 
     @property
     def reads(self) -> tuple[ThreadReads, ...]:
@@ -292,6 +301,8 @@ def _status(page: StatusLayout) -> MirrorStatus:
         decode_bytes=page.decode_bytes,
         upload_replica_bytes=page.upload_replica_bytes,
         upload_primary_bytes=page.upload_primary_bytes,
+        token_bytes=page.token_bytes,
+        token_mirrored_bytes=page.token_mirrored_bytes,
     )
 
 

@@ -16,6 +16,7 @@ class LiveReport:
         self._rehearsal = rehearsal
         self._verbose = verbose
         self._progress = ReplicaProgress()
+        self._coverage: dict[int, str] = {}
 
     def show(self, event: Event) -> None:
         """One event. Neither what another process sends nor a lost terminal makes this fail."""
@@ -23,8 +24,16 @@ class LiveReport:
             self._progress.show(event)
         if event.name == "coverage" and not self._copying:
             return
-        if line := event_line(event, self._rehearsal, self._verbose):
+        line = event_line(event, self._rehearsal, self._verbose)
+        if line and not self._is_said(event, line):
             say(line)
+
+    def _is_said(self, event: Event, line: str) -> bool:
+        """A process tells its coverage again when it has learned what a token reads."""
+        if event.name != "coverage":
+            return False
+        before, self._coverage[event.pid] = self._coverage.get(event.pid), line
+        return line == before
 
     def stop(self) -> None:
         """Take away what is not finished."""

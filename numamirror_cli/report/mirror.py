@@ -56,7 +56,10 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "upload_replica_bytes": status.upload_replica_bytes,
         "upload_primary_bytes": status.upload_primary_bytes,
         "arena_bytes": status.arena_bytes,
+        "token_bytes": status.token_bytes,
+        "token_mirrored_bytes": status.token_mirrored_bytes,
         "coverage": round(status.coverage, 4),
+        "coverage_read": (None if status.coverage_read is None else round(status.coverage_read, 4)),
         "locality": None if status.locality is None else round(status.locality, 4),
         "read_bytes": status.read_bytes,
         "redirected": status.redirected,
@@ -156,17 +159,25 @@ def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
     copies = used_copies(status)
     covered = (
         f"{counted(len(copies), 'copy')} of {size(status.mirrored_bytes)}, coverage "
-        f"{percent(status.coverage)}{_locality_phrase(status)}"
+        f"{percent(status.coverage)}{_reads_phrase(status)}{_locality_phrase(status)}"
     )
     if not all(copy.sampled_pages for copy in copies):
         return Verdict(WARN, f"{covered}, and where the copies lie is not known")
     if not in_place:
         return Verdict(WARN, f"{covered}, but not all of it where it belongs")
-    if status.coverage >= _GOOD_COVERAGE:
+    # What speed follows, where it is known.
+    coverage = status.coverage if status.coverage_read is None else status.coverage_read
+    if coverage >= _GOOD_COVERAGE:
         return Verdict(OK, f"mirrored: {covered}")
     reasons = ", ".join(_uncovered(status)) or "no reason given"
-    level = BAD if status.coverage < _POOR_COVERAGE else WARN
+    level = BAD if coverage < _POOR_COVERAGE else WARN
     return Verdict(level, f"partly mirrored: {covered}; not mirrored: {reasons}")
+
+
+def _reads_phrase(status: MirrorStatus) -> str:
+    if status.coverage == 1 or status.coverage_read is None:
+        return ""
+    return f" ({percent(status.coverage_read)} by reads)"
 
 
 def _locality_phrase(status: MirrorStatus) -> str:
@@ -225,6 +236,10 @@ def _facts(status: MirrorStatus) -> Iterator[str]:
             f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
             f"{size(status.gemm_bytes)} that GEMM reads)"
         )
+    if status.coverage_read is not None and 0 < status.coverage < 1:
+        served, token = size(status.token_mirrored_bytes), size(status.token_bytes)
+        share = percent(status.coverage_read)
+        yield f"Coverage by reads: {share} ({served} of {token} that a token reads)"
     if status.state == "freed":
         yield "The engine has freed these weights since: the figures are from before"
     if uncovered := list(_uncovered(status)):

@@ -203,8 +203,11 @@ def _coverage_line(event: Event) -> str:
     gemm, mirrored = event.number("gemm_bytes"), event.number("mirrored_bytes")
     if gemm <= 0:
         return ""
-    share = mirrored / gemm
-    return f"coverage {percent(share)} ({_of(mirrored, gemm)} that GEMM reads)"
+    line = f"coverage {percent(mirrored / gemm)} ({_of(mirrored, gemm)} that GEMM reads)"
+    token, served = event.number("token_bytes"), event.number("token_mirrored_bytes")
+    if token <= 0 or mirrored >= gemm:
+        return line
+    return f"{line}, {percent(served / token)} by reads"
 
 
 def _of(part: int, whole: int) -> str:

@@ -70,10 +70,13 @@ def summary_lines(plan: Plan, outcome: Outcome) -> list[str]:
     lines = []
     status = outcome.mirror
     if status is not None and status.gemm_bytes and not status.sharded_bytes:
-        lines.append(
+        line = (
             f"coverage {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
             f"{size(status.gemm_bytes)} that GEMM reads)"
         )
+        if status.coverage < 1 and status.coverage_read is not None:
+            line += f", {percent(status.coverage_read)} by reads"
+        lines.append(line)
     for verdict in end_verdicts(plan, outcome):
         lines.append(verdict.text + (f" ({verdict.remedy})" if verdict.remedy else ""))
     return lines

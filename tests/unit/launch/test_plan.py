@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,17 @@ def test_budget_and_no_heal_reach_the_shim(make_root: MakeRoot) -> None:
     by_share = plan_for(machine, Wishes(budget=Budget(share=0.25)))
     assert planned_environment(by_share, "")["NUMAMIRROR_BUDGET_BYTES"] == str(512 << 20)
     assert "NUMAMIRROR_HEAL" not in planned_environment(by_share, "")
+
+
+def test_a_share_as_budget_is_never_taken_for_no_budget(make_root: MakeRoot) -> None:
+    share = Budget(share=0.5)
+    one_node = read(make_root({0: {"cpus": "0-7", "mem_mib": 4096}}))
+    rehearsal = plan_for(one_node, Wishes(rehearse=2, budget=share))
+    assert planned_environment(rehearsal, "")["NUMAMIRROR_BUDGET_BYTES"] == str(2048 << 20)
+    unknown = replace(one_node, nodes=tuple(replace(n, mem_total=None) for n in one_node.nodes))
+    plan = plan_for(unknown, Wishes(rehearse=2, budget=share))
+    assert plan.budget_bytes is None
+    assert any(note.what == "--budget 50%: left out" for note in plan.notes)
 
 
 def test_more_copies_than_the_shim_can_hold_are_not_begun(make_root: MakeRoot) -> None:

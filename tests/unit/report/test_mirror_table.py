@@ -145,6 +145,25 @@ def test_what_is_not_covered_is_said_with_the_reason():
     assert said(status).startswith("warn: partly mirrored: 2 copies of 135 MiB, coverage 57 %")
 
 
+def test_a_partial_mirror_is_judged_by_what_a_token_reads_of_it():
+    status = replace(
+        MIRRORED,
+        state="partial",
+        reason="the budget leaves 100 MiB for a replica of 235 MiB: 135 MiB short",
+        mirrored_bytes=100 * MIB,
+        refused_bytes=135 * MIB,
+        token_bytes=40 * MIB,
+        token_mirrored_bytes=30 * MIB,
+    )
+    assert "Coverage by reads: 75 % (30 MiB of 40 MiB that a token reads)" in printed(
+        render_mirror(status)
+    )
+    assert "coverage 43 % (75 % by reads)" in said(status)
+    assert said(status).startswith("warn: partly mirrored")  # below half by bytes would be bad
+    assert mirror_json(status)["coverage_read"] == 0.75
+    assert mirror_json(MIRRORED)["coverage_read"] is None
+
+
 def test_below_half_coverage_the_verdict_is_bad():
     status = replace(MIRRORED, state="partial", mirrored_bytes=100 * MIB)
     assert said(status).startswith("bad: partly mirrored")

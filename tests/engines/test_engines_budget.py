@@ -1,0 +1,49 @@
+"""When not all fits: what a token reads most of is mirrored first, and the report says how much."""
+
+from __future__ import annotations
+
+import functools
+
+import gguf
+import pytest
+from rig import Engine, Run, gemm_bytes_in, model_path, run_mirrored, run_plain
+
+MODEL = "moe-Q8_0"
+EXPERTS, USED = 8, 2  # of moe.py's shapes
+
+
+def half_budget(model: str) -> tuple[str, ...]:
+    """Options for a rehearsal whose second node has room for half of what GEMM reads."""
+    budget = f"{gemm_bytes_in(model) // 2}"
+    return ("--rehearse", "2", "--min-size", "1", "--budget", budget)
+
+
+@functools.cache
+def token_bytes_in(model: str) -> int:
+    """Bytes that one token reads by the model file's own account: of experts those used."""
+    matrices = [t for t in gguf.GGUFReader(model_path(model)).tensors if len(t.shape) > 1]
+    read = [t for t in matrices if t.name != "token_embd.weight"]  # output.weight is apart
+    experts = sum(int(t.n_bytes) for t in read if "_exps" in t.name)
+    return sum(int(t.n_bytes) for t in read) - experts + experts * USED // EXPERTS
+
+
+@pytest.fixture
+def halved(engine: Engine) -> Run:
+    return run_mirrored(engine, MODEL, half_budget(MODEL))
+
+
+def test_half_the_budget_covers_more_than_half_of_what_a_token_reads(halved: Run) -> None:
+    mirror = halved.mirror
+    assert mirror["token_bytes"] == token_bytes_in(MODEL)
+    assert 0.4 < mirror["coverage"] <= 0.5
+    assert mirror["coverage_read"] > max(0.5, mirror["coverage"] + 0.1)
+    assert mirror["state"] == "partial"
+
+
+def test_with_half_the_budget_the_text_is_the_same(engine: Engine, halved: Run) -> None:
+    assert halved.line == run_plain(engine, MODEL)
+
+
+def test_what_is_missing_is_said_in_bytes(halved: Run) -> None:
+    short = (gemm_bytes_in(MODEL) - gemm_bytes_in(MODEL) // 2 + (1 << 20) - 1) >> 20
+    assert f"{short} MiB short" in halved.mirror["reason"]
