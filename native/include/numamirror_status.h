@@ -19,6 +19,7 @@
 #define NM_STATUS_VERSION 1
 #define NM_MAX_COPIES 64
 #define NM_MAX_THREADS 1024
+#define NM_MAX_BUFFERS 64
 
 enum nm_state {
     NM_WAITING = 0,  /* active, no engine has computed yet */
@@ -45,6 +46,17 @@ struct nm_status_copy {
     int32_t sample_errno;   /* move_pages refused: sampled_* are 0 */
     uint32_t build_threads;
     char nodes[24]; /* "0", or "0,1" for a copy that spans a socket */
+};
+
+enum nm_buffer_kind { NM_ALLOTTED = 0, NM_COMPUTE = 1, NM_CACHE = 2 };
+
+/* Host memory of the engine without weights. NM_COMPUTE: the engine said so; NM_CACHE: it did not,
+ * and ops of its graphs write there, as they do to a KV cache. Others are not told. */
+struct nm_status_buffer {
+    uint64_t start; /* address in this process */
+    uint64_t bytes;
+    uint32_t kind;
+    uint32_t unused;
 };
 
 /* Bytes of GEMM weights read, counted per op as tensor bytes / threads of the op; for MUL_MAT_ID
@@ -94,6 +106,9 @@ struct nm_status {
     /* sums of threads that have ended or have gone over to another copy: by copy, then by none */
     struct nm_status_thread retired[NM_MAX_COPIES + 1];
     struct nm_status_thread thread[NM_MAX_THREADS];
+    uint32_t buffers; /* entries of `buffer`, whose pages `inspect` looks for */
+    uint32_t unused;
+    struct nm_status_buffer buffer[NM_MAX_BUFFERS];
 };
 
 #endif

@@ -6,6 +6,7 @@
 #include "reads.h"
 #include "redirect.h"
 #include "registry.h"
+#include "scratch.h"
 
 /* What the engine allotted for the tensor: repacked and AMX layouts are larger or smaller than
  * its shape says. Never past the buffer's end. */
@@ -90,6 +91,19 @@ struct nm_finding nm_discover(const struct nm_module *engine, void *graph) {
     finding.expert_count = note_weights(finding.experts, engine, graph, true);
     pthread_mutex_unlock(&nm_registry.lock);
     return finding;
+}
+
+void nm_look_for_caches(const struct nm_module *engine, void *graph) {
+    int looks = atomic_load_explicit(&nm_scratch_looks, memory_order_relaxed);
+    if (looks <= 0) return;
+    atomic_store_explicit(&nm_scratch_looks, looks - 1, memory_order_relaxed);
+    int (*node_count)(void *) = engine->real[NM_SYM_ggml_graph_n_nodes];
+    void *(*node_at)(void *, int) = engine->real[NM_SYM_ggml_graph_node];
+    for (int i = 0, nodes = node_count(graph); i < nodes; ++i) {
+        const void *op = node_at(graph, i);
+        if (nm_writes(&engine->layout, op))
+            nm_scratch_written((uintptr_t)nm_data(&engine->layout, op));
+    }
 }
 
 bool nm_is_decode(const struct nm_module *engine, void *graph) {

@@ -25,6 +25,9 @@ bool nm_is_decode(const struct nm_module *engine, void *graph);
 /* Bytes of weights that the graph's products read. */
 size_t nm_graph_bytes(const struct nm_module *engine, void *graph);
 
+/* Walks the graph, if there is memory of the engine whose purpose it may show (scratch.h). */
+void nm_look_for_caches(const struct nm_module *engine, void *graph);
+
 /* Walks the graph; free the result with nm_finding_free. Empty when memory is short. */
 struct nm_finding nm_discover(const struct nm_module *engine, void *graph);
 void nm_finding_free(struct nm_finding *finding);

@@ -5,9 +5,10 @@
 #include "config.h"
 #include "redirect.h"
 #include "registry.h"
+#include "scratch.h"
 #include "seam.h"
 
-enum { USAGE_WEIGHTS = 1, UNKNOWN = -1, DEVICE_CPU = 0 }; /* ggml-backend.h */
+enum { USAGE_WEIGHTS = 1, USAGE_COMPUTE = 2, UNKNOWN = -1, DEVICE_CPU = 0 }; /* ggml-backend.h */
 
 static int owner_of(const struct nm_module *m, const void *type) {
     const void *(*device_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_get_device];
@@ -43,14 +44,20 @@ NM_EXPORT void ggml_backend_buffer_set_usage(void *buffer, int usage) {
     struct nm_module *m = nm_caller_module(NM_CALLER());
     void (*real)(void *, int) = m->real[NM_SYM_ggml_backend_buffer_set_usage];
     if (real != NULL) real(buffer, usage);
-    if (nm_config.active && usage == USAGE_WEIGHTS && buffer != NULL)
-        nm_learn_buffer(m, buffer, true);
+    if (!nm_config.active || buffer == NULL) return;
+    if (usage == USAGE_COMPUTE) nm_scratch_computes(buffer);
+    if (usage != USAGE_WEIGHTS) return;
+    nm_scratch_drop(buffer);
+    nm_learn_buffer(m, buffer, true);
 }
 
 NM_EXPORT void ggml_backend_buffer_free(void *buffer) {
     struct nm_module *m = nm_caller_module(NM_CALLER());
     void (*real)(void *) = m->real[NM_SYM_ggml_backend_buffer_free];
-    if (nm_config.active && buffer != NULL) nm_registry_drop_buffer(buffer);
+    if (nm_config.active && buffer != NULL) {
+        nm_registry_drop_buffer(buffer);
+        nm_scratch_drop(buffer);
+    }
     if (real != NULL) real(buffer);
 }
 

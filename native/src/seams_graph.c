@@ -183,6 +183,7 @@ NM_EXPORT int ggml_graph_compute(void *graph, void *plan) {
     /* Ops are called from the library that defines the real function, whoever called us. */
     struct nm_module *engine = nm_module_at((const void *)real);
     if (!nm_config.active || !readable(engine)) return real(graph, plan);
+    nm_look_for_caches(engine, graph);
     nm_registry_enter();
     int status = compute_and_mirror(engine, real, graph, plan);
     nm_registry_leave();

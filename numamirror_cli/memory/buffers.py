@@ -6,7 +6,8 @@ Whether anonymous memory holds weights cannot be read off a name: engines load w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.model_files import is_weights_file
 from numamirror_cli.memory.numa_maps import Mapping
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
+from numamirror_cli.memory.scratch import Scratch, without_scratch
 from numamirror_cli.memory.smaps import Detail
 
 # The shim's arenas are known by the name that it gives them (PR_SET_VMA_ANON_NAME) or, where the
@@ -24,9 +26,11 @@ _REPLICA_FLAGS = {"hg", "dd", "nr"}
 # Buffers of at least this size are listed one by one.
 LARGE = 64 << 20
 
-WEIGHTS, REPLICA, ANONYMOUS, FILE, LIBRARY, OTHER = (
+WEIGHTS, REPLICA, CACHE, COMPUTE, ANONYMOUS, FILE, LIBRARY, OTHER = (
     "weights",
     "replica",
+    "cache",
+    "compute",
     "anonymous",
     "file",
     "library",
@@ -38,11 +42,13 @@ WEIGHTS, REPLICA, ANONYMOUS, FILE, LIBRARY, OTHER = (
 class Buffer:
     """One or more mappings that belong together.
 
-    kind: WEIGHTS (a mapped GGUF file), REPLICA (of the shim), ANONYMOUS (large), FILE (any other
-    mapped file or shared memory), LIBRARY (a file with code in it), OTHER (small anonymous).
+    kind: WEIGHTS (a mapped GGUF file), REPLICA (of the shim), CACHE and COMPUTE (as far as the
+    shim knows), ANONYMOUS (large), FILE (any other mapped file or shared memory), LIBRARY (a file
+    with code in it), OTHER (small anonymous).
     name: path, name of the arena, or address range. mapped: bytes of address space.
     policy: of the mapping with most memory. mapmax: most processes that map one of its pages.
     huge_bytes: of bytes, what lies in huge pages of either kind; None when that is not known.
+    asked: pages from which bytes_by_node is estimated, 0 where all were counted.
     """
 
     kind: str
@@ -52,6 +58,7 @@ class Buffer:
     policy: Policy = DEFAULT
     mapmax: int = 1
     huge_bytes: int | None = None
+    asked: int = 0
 
     @property
     def bytes(self) -> int:
@@ -70,18 +77,20 @@ def find_buffers(
     details: MappingOf[int, Detail] | None = None,
     *,
     has_shim: bool = False,
+    scratch: Sequence[Scratch] = (),
 ) -> tuple[Buffer, ...]:
     """Put a process's mappings together, largest buffer first; empty ones are left out.
 
     details: by the address of a mapping, None when not known. has_shim: the shim is in the
-    process, so that what looks like its arenas is.
+    process, so that what looks like its arenas is. scratch: what the shim knows of caches and of
+    memory for computing, which is taken out of the rest.
     """
     reach = {extent.start: extent for extent in extents}
     code = {extent.name for extent in extents if extent.executable and extent.inode}
     groups: dict[tuple[str, str], list[tuple[Mapping, Extent]]] = {}
     last_anonymous: Extent | None = None
     run = ""
-    for mapping in mappings:
+    for mapping in without_scratch(mappings, scratch):
         extent = reach.get(mapping.address) or _unknown_extent(mapping)
         kind, name = _kind_and_name(mapping, extent, code)
         if has_shim and kind == ANONYMOUS and _looks_like_an_arena(mapping, details or {}):
@@ -93,6 +102,7 @@ def find_buffers(
             last_anonymous, name = extent, run
         groups.setdefault((kind, name), []).append((mapping, extent))
     found = [_buffer(kind, name, parts, details) for (kind, name), parts in groups.items()]
+    found += _scratch_buffers(scratch)
     return tuple(sorted(_small_put_together(found), key=lambda buffer: -buffer.bytes))
 
 
@@ -145,15 +155,32 @@ def _buffer(
         bytes_by_node=add_by_node(mapping.bytes_by_node for mapping, _ in parts),
         policy=_policy(largest),
         mapmax=max(mapping.mapmax for mapping, _ in parts),
-        huge_bytes=None if details is None else sum(_in_huge_pages(m, details) for m, _ in parts),
+        huge_bytes=None if details is None else _in_huge_pages([m for m, _ in parts], details),
     )
 
 
-def _in_huge_pages(mapping: Mapping, details: MappingOf[int, Detail]) -> int:
-    if mapping.huge:
-        return mapping.bytes
-    detail = details.get(mapping.address)
-    return 0 if detail is None else detail.huge_bytes
+def _scratch_buffers(scratch: Sequence[Scratch]) -> Iterator[Buffer]:
+    """One for each kind: how many pieces an engine makes of its cache is its own affair."""
+    for kind, name in ((CACHE, "KV cache"), (COMPUTE, "compute buffers")):
+        parts = [part for part in scratch if part.kind == kind]
+        whole = all(part.asked * mmap.PAGESIZE >= part.bytes for part in parts)
+        yield Buffer(
+            kind,
+            name,
+            mapped=sum(part.bytes for part in parts),
+            bytes_by_node=add_by_node(part.bytes_by_node for part in parts),
+            asked=0 if whole else sum(part.asked for part in parts),
+        )
+
+
+def _in_huge_pages(mappings: Iterable[Mapping], details: MappingOf[int, Detail]) -> int:
+    """Never more than the mappings hold, of which scratch was taken out."""
+    return sum(
+        mapping.bytes
+        if mapping.huge
+        else min(mapping.bytes, details.get(mapping.address, Detail()).huge_bytes)
+        for mapping in mappings
+    )
 
 
 def _policy(mapping: Mapping) -> Policy:
@@ -180,7 +207,7 @@ def _small_put_together(buffers: Sequence[Buffer]) -> list[Buffer]:
 
 
 def _is_small(buffer: Buffer) -> bool:
-    return buffer.kind not in (WEIGHTS, REPLICA, LIBRARY) and buffer.bytes < LARGE
+    return buffer.kind in (ANONYMOUS, FILE, OTHER) and buffer.bytes < LARGE
 
 
 def add_by_node(amounts: Iterable[MappingOf[int, int]]) -> dict[int, int]:

@@ -28,6 +28,7 @@ from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
 from numamirror_cli.memory.process import Process, is_same, read_process, reading
 from numamirror_cli.memory.sampling import SAMPLE_ABOVE, sample_maps
+from numamirror_cli.memory.scratch import Scratch, find_scratch
 from numamirror_cli.memory.smaps import Detail, read_details
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 from numamirror_cli.memory.threads import Threads, read_threads
@@ -99,12 +100,15 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
         raise _no_memory(process, root)
     details = None if sample is not None else _read_details(pid, root, len(extents))
     mirror, problem = _read_mirror(pid, root)
+    scratch, note = _read_scratch(pid, mirror, extents)
     inspection = Inspection(
         process=process,
         name=program_name(process, extents),
         nodes=tuple(node.id for node in nodes),
         placement=add_up(mappings, (node.id for node in nodes)),
-        buffers=find_buffers(mappings, extents, details, has_shim=mirror is not None),
+        buffers=find_buffers(
+            mappings, extents, details, has_shim=mirror is not None, scratch=scratch
+        ),
         threads=read_threads(pid, node_of_cpus(nodes), root),
         policy=_process_policy(mappings),
         cpuset=read_cpuset(pid, root),
@@ -114,7 +118,7 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
         mirror=mirror,
         mirror_problem=problem,
         sample=sample,
-        notes=(*tree.notes, *_notes_on(pid, bad)),
+        notes=(*tree.notes, *_notes_on(pid, bad), *note),
         seconds=time.monotonic() - begun,
     )
     if root == Path("/") and not is_same(process, root):
@@ -192,6 +196,16 @@ def _read_mirror(pid: int, root: Path) -> tuple[MirrorStatus | None, str]:
     except NumaMirrorError as error:
         # A replayed dump has no descriptors: that is no problem to speak of.
         return None, error.message if root == Path("/") else ""
+
+
+def _read_scratch(
+    pid: int, mirror: MirrorStatus | None, extents: Sequence[Extent]
+) -> tuple[tuple[Scratch, ...], tuple[str, ...]]:
+    """The engine's caches and memory for computing, or a note on why they stay untold."""
+    try:
+        return find_scratch(pid, mirror.buffers if mirror else (), extents), ()
+    except NumaMirrorError as error:
+        return (), (f"the KV cache is not told apart from other memory: {error.message}",)
 
 
 def _no_memory(process: Process, root: Path) -> NumaMirrorError:

@@ -12,6 +12,7 @@ MAGIC = b"NUMAMIR\0"
 VERSION = 1
 MAX_COPIES = 64
 MAX_THREADS = 1024
+MAX_BUFFERS = 64
 
 STATES = (
     "waiting",
@@ -24,6 +25,7 @@ STATES = (
     "sharded",
     "observed",
 )
+BUFFER_KINDS = ("allotted", "compute", "cache")
 ROLES = ("unused", "primary", "replica", "shard")
 
 
@@ -56,6 +58,17 @@ class ThreadLayout(ctypes.Structure):
         ("not_redirected", ctypes.c_uint64),
         ("row_hits", ctypes.c_uint64),
         ("shard_bytes", ctypes.c_uint64),
+    )
+
+
+class BufferLayout(ctypes.Structure):
+    """struct nm_status_buffer."""
+
+    _fields_ = (
+        ("start", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
     )
 
 
@@ -94,4 +107,7 @@ class StatusLayout(ctypes.Structure):
         ("copy", CopyLayout * MAX_COPIES),
         ("retired", ThreadLayout * (MAX_COPIES + 1)),
         ("thread", ThreadLayout * MAX_THREADS),
+        ("buffers", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
+        ("buffer", BufferLayout * MAX_BUFFERS),
     )

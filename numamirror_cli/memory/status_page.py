@@ -16,7 +16,9 @@ from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.status_layout import (
+    BUFFER_KINDS,
     MAGIC,
+    MAX_BUFFERS,
     MAX_COPIES,
     MAX_THREADS,
     NAME,
@@ -82,6 +84,16 @@ class ThreadReads:
 
 
 @dataclass(frozen=True)
+class EngineBuffer:
+    """Memory of the engine without weights. kind: "compute" by the engine's word, "cache" where
+    ops write to what it gave no word about. start: address in that process."""
+
+    kind: str
+    start: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class MirrorStatus:
     """The status page at one moment. Amounts are bytes of distinct GEMM weights.
 
@@ -117,6 +129,7 @@ class MirrorStatus:
     upload_primary_bytes: int = 0
     token_bytes: int = 0
     token_mirrored_bytes: int = 0
+    buffers: tuple[EngineBuffer, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -270,6 +283,7 @@ def _check(page: StatusLayout) -> MirrorStatus:
         ("state", page.state, len(STATES) - 1),
         ("copies", page.copies, MAX_COPIES),
         ("threads", page.threads, MAX_THREADS),
+        ("buffers", page.buffers, MAX_BUFFERS),
     ):
         if value > limit:
             raise NumaMirrorError(f"the shim's status page says {what} = {value}")
@@ -303,7 +317,14 @@ def _status(page: StatusLayout) -> MirrorStatus:
         upload_primary_bytes=page.upload_primary_bytes,
         token_bytes=page.token_bytes,
         token_mirrored_bytes=page.token_mirrored_bytes,
+        buffers=tuple(_buffers(page)),
     )
+
+
+def _buffers(page: StatusLayout) -> Iterator[EngineBuffer]:
+    for entry in page.buffer[: page.buffers]:
+        if 0 < entry.kind < len(BUFFER_KINDS) and entry.start + entry.bytes < 1 << 64:
+            yield EngineBuffer(BUFFER_KINDS[entry.kind], entry.start, entry.bytes)
 
 
 def _copy(copy: CopyLayout) -> Copy:

@@ -22,7 +22,8 @@ class Threads:
 
     running: all threads, by the CPU on which each runs or ran last; busy: those of them that were
     running or runnable at the moment; computing: those that used most of the CPU time so far.
-    allowed: the CPUs where the process's threads may run. unplaced: threads on CPUs of no node.
+    allowed: the CPUs, of those that are there, where the process's threads may run. unplaced:
+    threads on CPUs of no node.
     """
 
     running: Mapping[int, int]
@@ -68,9 +69,16 @@ def read_threads(pid: int, node_of_cpu: Mapping[int, int], root: Path = Path("/"
         running=count(placed),
         busy=count(thread for thread in placed if thread.state == "R"),
         computing=count(thread for thread in placed if thread.ticks >= _COMPUTING * most),
-        allowed=frozenset().union(*(thread.allowed for thread in threads)),
+        allowed=_that_are_there(
+            frozenset().union(*(thread.allowed for thread in threads)), node_of_cpu
+        ),
         unplaced=len(threads) - len(placed),
     )
+
+
+def _that_are_there(cpus: frozenset[int], node_of_cpu: Mapping[int, int]) -> frozenset[int]:
+    """Without the slots in which no CPU is: the kernel lists them too (Cpus_allowed_list)."""
+    return cpus & node_of_cpu.keys() if node_of_cpu else cpus
 
 
 def _read_thread(task: Path) -> _Thread | None:

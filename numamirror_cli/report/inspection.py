@@ -103,6 +103,8 @@ def _details(buffer: Buffer) -> Iterator[str]:
         yield f"policy {buffer.policy}"
     if buffer.kind in (WEIGHTS, ANONYMOUS, REPLICA) and buffer.huge_bytes:
         yield f"{percent(buffer.huge_bytes / buffer.bytes)} in huge pages"
+    if buffer.asked:
+        yield f"estimated from {buffer.asked} pages"
 
 
 def _facts(inspection: Inspection) -> Iterator[str]:
@@ -157,6 +159,7 @@ def _buffer_json(buffer: Buffer) -> dict[str, Any]:
         "policy": str(buffer.policy),
         "mapmax": buffer.mapmax,
         "huge_bytes": buffer.huge_bytes,
+        "asked_pages": buffer.asked or None,
     }
 
 

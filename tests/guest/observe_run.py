@@ -84,6 +84,7 @@ def look_at(
         "replicas": replica_arenas(pid),
         "reads": reads_when_pinned(pid, generate_again),
         "status": as_dict(read_mirror_status(pid)),
+        "scratch": scratch_pages(pid),
         "inspect": inspect(pid),
     }
 
@@ -117,6 +118,16 @@ def reads_of(pid: int, tid: int) -> dict[str, int]:
     assert status is not None
     thread = next(thread for thread in status.threads if thread.tid == tid)
     return {name: getattr(thread, name) for name in COUNTS}
+
+
+def scratch_pages(pid: int) -> dict[str, dict[str, int]]:
+    """Pages per node of the memory without weights that the shim tells of, by its kind."""
+    status = read_mirror_status(pid)
+    told = status.buffers if status else ()
+    return {
+        kind: pages_by_node(pid, [(b.start, b.bytes) for b in told if b.kind == kind])
+        for kind in {buffer.kind for buffer in told}
+    }
 
 
 def as_dict(status: MirrorStatus | None) -> dict[str, Any] | None:

@@ -99,6 +99,19 @@ def test_the_output_is_that_of_the_run_without_us(
     assert len(set(plain["scores"])) >= 4  # sums that a wrong weight would change
 
 
+def test_inspect_tells_the_kv_cache_and_where_the_policy_has_put_it(seen: Any) -> None:
+    rows = {buffer["kind"]: buffer["bytes"] for buffer in seen["inspect"]["buffers"]}
+    assert set(rows["cache"]) == set(rows["compute"]) == {"1"}
+    for kind, by_kernel in seen["scratch"].items():
+        # Neighbours may share the page between them.
+        assert rows[kind]["1"] == pytest.approx(by_kernel["1"] * PAGE_BYTES, abs=8 * PAGE_BYTES)
+        assert rows[kind]["1"] > 8 * PAGE_BYTES
+
+
+def test_inspect_counts_the_cpus_that_are_there(seen: Any) -> None:
+    assert seen["inspect"]["threads"]["allowed_cpus"] == "0-1"
+
+
 def test_run_says_where_home_is_what_was_copied_and_how_much_is_covered(seen: Any) -> None:
     assert "numamirror: home node 1: 2 of 2 GPUs are there" in seen["stderr"]
     assert "numamirror: node 0: replica of" in seen["stderr"]

@@ -307,6 +307,12 @@ def test_the_json_has_the_agreed_keys(root):
     assert set(shown["verdict"][0]) == {"level", "text", "remedy"}
 
 
+def test_slots_without_a_cpu_are_not_among_the_allowed_ones(root):
+    line = f"7f2000000000 prefer:1 file=/models/m.gguf mapped=99999 N1=99999 {PAGE_OF_4K}\n"
+    write_process(root, line, allowed="0-255")
+    assert document(root)["threads"]["allowed_cpus"] == "0-15"
+
+
 def run_numamirror(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "numamirror_cli", *map(str, arguments)],

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import status_layout, status_page
-from numamirror_cli.memory.status_layout import CopyLayout, StatusLayout, ThreadLayout
+from numamirror_cli.memory.status_layout import (
+    BufferLayout,
+    CopyLayout,
+    StatusLayout,
+    ThreadLayout,
+)
 from numamirror_cli.memory.status_page import read_mirror_status, read_status
 
 HEADER = Path(__file__).parents[3] / "native/include"
@@ -27,6 +32,7 @@ LAYOUTS = {
     "nm_status": StatusLayout,
     "nm_status_copy": CopyLayout,
     "nm_status_thread": ThreadLayout,
+    "nm_status_buffer": BufferLayout,
 }
 
 
@@ -77,22 +83,30 @@ def test_constants_and_names_are_those_of_the_header(tmp_path):
         "OBSERVED",
     ]
     roles = ["UNUSED", "PRIMARY", "REPLICA", "SHARD"]
-    numbers = ", ".join(f"NM_{n}" for n in [*names, *roles])
+    kinds = ["ALLOTTED", "COMPUTE", "CACHE"]
+    numbers = ", ".join(f"NM_{n}" for n in [*names, *roles, *kinds])
     source = (
         "#include <stdio.h>\n#include <numamirror_status.h>\nint main(void) {"
-        'printf("%s %s %d %d %d\\n", NM_STATUS_NAME, NM_STATUS_MAGIC, NM_STATUS_VERSION,'
-        " NM_MAX_COPIES, NM_MAX_THREADS);"
-        f"int all[] = {{{numbers}}}; for (int i = 0; i < {len(names) + len(roles)}; i++)"
+        'printf("%s %s %d %d %d %d\\n", NM_STATUS_NAME, NM_STATUS_MAGIC, NM_STATUS_VERSION,'
+        " NM_MAX_COPIES, NM_MAX_THREADS, NM_MAX_BUFFERS);"
+        f"int all[] = {{{numbers}}};"
+        " for (unsigned i = 0; i < sizeof all / sizeof *all; i++)"
         ' printf("%d ", all[i]);}'
     )
     first, second = subprocess.check_output(
         [compile_and_run(tmp_path, source)], text=True
     ).splitlines()
     magic = status_layout.MAGIC.rstrip(b"\0").decode()
-    limits = (status_layout.VERSION, status_layout.MAX_COPIES, status_layout.MAX_THREADS)
+    limits = (
+        status_layout.VERSION,
+        status_layout.MAX_COPIES,
+        status_layout.MAX_THREADS,
+        status_layout.MAX_BUFFERS,
+    )
     assert first == f"{status_layout.NAME} {magic} " + " ".join(map(str, limits))
     assert [status_layout.STATES[int(i)].upper() for i in second.split()[:9]] == names
-    assert [status_layout.ROLES[int(i)].upper() for i in second.split()[9:]] == roles
+    assert [status_layout.ROLES[int(i)].upper() for i in second.split()[9:13]] == roles
+    assert [status_layout.BUFFER_KINDS[int(i)].upper() for i in second.split()[13:]] == kinds
 
 
 WRITER = r"""
@@ -228,6 +242,16 @@ def test_a_copy_that_was_never_sampled_does_not_count_as_local():
 
 def test_before_the_first_read_there_is_no_locality():
     assert two_copies().read().locality is None
+
+
+def test_buffers_of_unknown_kind_or_beyond_all_addresses_are_left_out():
+    page = two_copies(buffers=4)
+    page.layout.buffer[0] = BufferLayout(4096, 100, 2, 0)
+    page.layout.buffer[1] = BufferLayout(8192, 100, 77, 0)
+    page.layout.buffer[2] = BufferLayout(2**64 - 10, 100, 1, 0)
+    page.layout.buffer[3] = BufferLayout(1 << 20, 300, 1, 0)
+    told = [(b.kind, b.start, b.bytes) for b in page.read().buffers]
+    assert told == [("cache", 4096, 100), ("compute", 1 << 20, 300)]
 
 
 def test_unused_thread_entries_are_left_out():
