@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -103,7 +104,14 @@ def test_kubernetes_accepts_each_document() -> None:
     ]
     for document in documents:
         validate.validate(document, "1.31", strict=True)
-    documents[1]["spec"]["template"]["spec"]["nodeSelektor"] = {}
+    pod = documents[1]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert container["resources"]["limits"]["cpu"].isdigit()  # the static CPU manager's condition
+    container["securityContext"] = yaml.safe_load("capabilities: {add: [SYS_NICE]}")
+    assert "capabilities: {add: [SYS_NICE]}" in PAGE
+    validate.validate(documents[1], "1.31", strict=True)
+    pod["nodeSelektor"] = {}
     with pytest.raises(validate.ValidationError):
         validate.validate(documents[1], "1.31", strict=True)
 
@@ -121,7 +129,18 @@ def test_topology_has_what_the_label_needs() -> None:
     machine = json.loads(done.stdout)
     assert len(machine["mirror_nodes"]) >= 1
     assert machine["home"]["node"] in machine["mirror_nodes"]
-    assert "(.mirror_nodes | length)" in PAGE and "(.home.node)" in PAGE
+    for label, value in labels().items():
+        done = subprocess.run(
+            [need("jq", "jq"), value], input=json.dumps(machine), capture_output=True, text=True
+        )
+        assert done.stderr == "" and done.stdout.strip().isdigit(), label
+
+
+def labels() -> dict[str, str]:
+    """Label and jq's words for its value, of the table on the page."""
+    rows = re.findall(r"^\| `(numamirror/[\w-]+)` \| `(.+)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 5
+    return {label: value.replace("\\|", "|") for label, value in rows}
 
 
 def test_the_files_that_the_page_names_exist() -> None:
