@@ -22,12 +22,21 @@ static const struct {
 #define X(name, need, ...) [NM_SYM_##name] = {#name, need},
     NM_SEAMS(X) NM_ARGUMENT_SEAMS(X) NM_API(X)
 #undef X
-#define X(name, need) [NM_SYM_vec_dot_##name] = {"ggml_vec_dot_" #name, need},
+#define X(name, need, ...) [NM_SYM_vec_dot_##name] = {"ggml_vec_dot_" #name, need},
         NM_VEC_DOTS(X)
 #undef X
 };
 
 const char *nm_symbol_name(enum nm_symbol symbol) { return symbols[symbol].name; }
+
+const char *nm_module_named(const struct nm_module *module, char *text, size_t bytes) {
+    const char *(*version_of)(void) = module->real[NM_SYM_ggml_version];
+    if (version_of == NULL)
+        snprintf(text, bytes, "%.255s (of a version that it does not tell)", module->path);
+    else
+        snprintf(text, bytes, "%.255s (ggml %.40s)", module->path, version_of());
+    return text;
+}
 
 static struct nm_module *bound_module_at(const void *address) {
     int count = atomic_load_explicit(&module_count, memory_order_acquire);

@@ -52,6 +52,9 @@ static inline bool nm_module_contains(const struct nm_module *module, const void
 /* The name of the first symbol that the module would need and lacks, or NULL. */
 const char *nm_module_lacks(const struct nm_module *module);
 
+/* "PATH (ggml 0.26.0)", as far as it says its version; for messages about it. Returns text. */
+const char *nm_module_named(const struct nm_module *module, char *text, size_t bytes);
+
 const char *nm_symbol_name(enum nm_symbol symbol);
 
 #endif

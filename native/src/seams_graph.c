@@ -23,12 +23,18 @@ struct compute_params {
 
 /* ---- the engine, at its first graph ---- */
 
+static void say(const struct nm_module *engine, const char *what, const char *why,
+                const char *remedy) {
+    char named[320], text[400];
+    nm_module_named(engine, named, sizeof named);
+    snprintf(text, sizeof text, "%s: %s", named, what);
+    nm_note("warn", text, why, remedy);
+}
+
 static void say_unreadable(const struct nm_module *engine, const char *what) {
-    char text[640], why[160];
-    snprintf(text, sizeof text, "%.400s: this engine cannot be mirrored", engine->path);
+    char why[160], reason[256];
     snprintf(why, sizeof why, "the shim could not find %s in it", what);
-    nm_note("warn", text, why, "report the engine's version; it runs without replicas");
-    char reason[256];
+    say(engine, "this engine cannot be mirrored", why, "report it with that version");
     snprintf(reason, sizeof reason, "could not find %s in the engine's library", what);
     nm_status_set(NM_OFF, reason);
 }
@@ -65,16 +71,25 @@ static void announce(struct nm_module *engine) {
 
 /* ---- weights that a graph brings ---- */
 
-#define NO_SEAM                                                                             \
-    "the engine's ops do not pass the functions that the shim interposes (built with LTO, " \
-    "-Bsymbolic or hidden symbols)"
+#define BOUND_INSIDE "(built with LTO, -Bsymbolic or hidden symbols)"
+#define NO_SEAM "the engine's ops do not pass the functions that the shim interposes " BOUND_INSIDE
+#define NO_ROW_SEAM "the engine reads its experts past the shim: dense weights only"
+#define OPEN_BUILD "use a build with default symbols"
+
+static void say_closed(const struct nm_module *engine, bool dense) {
+    const char *op = engine->has_op_seam ? nm_symbol_name(NM_SYM_ggml_cpu_extra_compute_forward)
+                                         : nm_symbol_name(NM_SYM_iqk_mul_mat);
+    char why[200];
+    snprintf(why, sizeof why, "its calls of %s do not reach the shim " BOUND_INSIDE,
+             dense ? "the ggml_vec_dot_ functions" : op);
+    say(engine, dense ? "its experts are not mirrored" : "no replicas were made", why, OPEN_BUILD);
+}
 
 static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
     announce(engine);
     if (finding->expert_count > 0) nm_reads_expect();
-    if (!dense)
-        nm_note("warn", "no replicas were made", NO_SEAM, "use a build with default symbols");
+    if (!dense || (!rows && finding->expert_count > 0)) say_closed(engine, dense);
     if (nm_config.shard && !engine->has_op_seam) {
         nm_note("warn", "shard is not possible with this engine",
                 "its ops pass no seam at which its threads could be held to their rows", "");
@@ -91,8 +106,7 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     if (finding->dense_count > 0)
         nm_build(finding->all, finding->dense_count, dense, dense ? "" : NO_SEAM);
     if (finding->expert_count > 0)
-        nm_build(finding->experts, finding->expert_count, rows,
-                 rows ? "" : "the engine reads its experts past the shim: dense weights only");
+        nm_build(finding->experts, finding->expert_count, rows, rows ? "" : NO_ROW_SEAM);
 }
 
 static bool all_proven(const struct nm_module *engine, const struct nm_finding *finding) {

@@ -45,7 +45,7 @@ static const void *moved_row(struct nm_thread *thread, const struct nm_module *e
 /* Same arguments out as in, so that the compiler ends each with a jump; a call on the usual way
  * would have it save registers for all ways: what needs one stands apart, and finds its caller
  * in the thread. */
-#define X(type, need)                                                                  \
+#define X(type, need, ...)                                                             \
     static __attribute__((noinline, cold)) void unusual_##type(                        \
         int n, float *s, size_t bs, const void *row, size_t bx, const void *y, MORE) { \
         struct nm_module *engine = nm_caller_module(nm_thread.caller);                 \
@@ -78,7 +78,7 @@ struct arguments {
 };
 
 static const struct arguments argument_seams[] = {
-#define X(name, need, ...) {NM_SYM_##name, __VA_ARGS__},
+#define X(name, need, since, ...) {NM_SYM_##name, __VA_ARGS__},
     NM_ARGUMENT_SEAMS(X)
 #undef X
 };

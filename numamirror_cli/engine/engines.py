@@ -203,7 +203,9 @@ def _seams(backend: Image, others: Sequence[Image], family: str) -> Seams:
         closed=tuple(s for s in found if s.name in inside | ahead),
         lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in defined),
         absent=tuple(
-            s for s in known if s.is_seam and s.need == "OPTIONAL" and s.name not in defined
+            s
+            for s in known
+            if s.is_seam and s.need == "OPTIONAL" and s.belongs_to(family) and s.name not in defined
         ),
     )
 

@@ -20,8 +20,11 @@ TABLE_NAME = "symbols.def"
 # What a row may say of an engine's need, beside REQUIRED and OPTIONAL: the family it belongs to.
 MAINLINE, IQK = "MAINLINE", "IQK"
 
+# In the column of versions: of functions that llama.cpp never had.
+ONLY_IK = "ik"
+
 _MACRO = re.compile(r"^#define NM_(\w+)\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
-_ROW = re.compile(r"\bX\(\s*(\w+)\s*,\s*(\w+)")
+_ROW = re.compile(r"\bX\(\s*(\w+)\s*,\s*(\w+)\s*,\s*([\w.]+)")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 # The table names these by what differs; their functions are called ggml_vec_dot_NAME.
 _VEC_DOTS, _VEC_DOT_PREFIX = "VEC_DOTS", "ggml_vec_dot_"
@@ -30,16 +33,22 @@ _ONLY_CALLED = "API"
 
 @dataclass(frozen=True)
 class Symbol:
-    """A row. group: the macro that lists it, without NM_. need: REQUIRED, OPTIONAL or a family."""
+    """A row. group: the macro that lists it, without NM_. need: REQUIRED, OPTIONAL or a family.
+    since: the oldest ggml version that was seen to have it, or "ik"."""
 
     name: str
     group: str
     need: str
+    since: str
 
     @property
     def is_seam(self) -> bool:
         """The shim interposes it; it only calls the others."""
         return self.group != _ONLY_CALLED
+
+    def belongs_to(self, family: str) -> bool:
+        """Some version of that family may have it."""
+        return family == IQK or self.since != ONLY_IK
 
     def is_needed_by(self, family: str) -> bool:
         """The shim leaves an engine of that family alone that lacks it."""
@@ -68,5 +77,5 @@ def parse_symbols(text: str) -> Iterator[Symbol]:
     """The rows of every NM_*(X) list; further columns are the shim's own business."""
     for group, rows in _MACRO.findall(_COMMENT.sub("", text)):
         prefix = _VEC_DOT_PREFIX if group == _VEC_DOTS else ""
-        for name, need in _ROW.findall(rows):
-            yield Symbol(prefix + name, group, need)
+        for name, need, since in _ROW.findall(rows):
+            yield Symbol(prefix + name, group, need, since)

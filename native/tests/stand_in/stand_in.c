@@ -15,6 +15,8 @@ struct init_params {
     bool no_alloc;
 };
 
+const char *ggml_version(void) { return "9.8.7"; }
+
 struct context {
     char *next;
 };
@@ -123,7 +125,10 @@ struct props {
 };
 
 const struct buffer *ggml_backend_get_device(const struct buffer *backend) { return backend; }
-const struct buffer *ggml_backend_dev_backend_reg(const struct buffer *device) { return device; }
+const struct buffer *ggml_backend_dev_backend_reg(const struct buffer *device) {
+    ++booking.asked;
+    return device;
+}
 void ggml_backend_dev_get_props(const struct buffer *device, struct props *props) {
     *props = (struct props){"stand-in", "", 0, 0, device->device, device->device_id};
 }

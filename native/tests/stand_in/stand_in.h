@@ -56,6 +56,7 @@ struct params {
 struct booking {
     const void *weight, *second;
     const void *uploaded_from;
+    int asked; /* how often a device was asked what it can */
     int calls;
     bool arguments_intact;
     size_t pinned; /* bytes of host memory that are */

@@ -30,12 +30,18 @@ BASE_PREFIXES = (
 
 def mainline() -> tuple[str, ...]:
     """The names that a llama.cpp of today has, of those in the shim's table."""
-    return tuple(s.name for s in known_symbols() if not s.name.startswith("iqk_"))
+    return tuple(name for name in _all_names() if not name.startswith("iqk_"))
 
 
 def ik_llama() -> tuple[str, ...]:
     """The names that an ik_llama.cpp has."""
-    return tuple(s.name for s in known_symbols() if s.need != "MAINLINE")
+    lacking = {s.name for s in known_symbols() if s.need == "MAINLINE"}
+    return tuple(name for name in _all_names() if name not in lacking)
+
+
+def _all_names() -> list[str]:
+    """But those that source() defines itself."""
+    return [s.name for s in known_symbols() if s.name != "ggml_version"]
 
 
 def seams(names: Iterable[str]) -> set[str]:

@@ -1,0 +1,54 @@
+"""A program on the stand-in engine of native/tests, built in the shapes that no package has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bound_inside import bind
+from rig import HERE, REPOSITORY, finished, numamirror_run
+
+STAND_IN = REPOSITORY / "native" / "tests" / "stand_in"
+VERSION = "9.8.7"
+
+
+def library(
+    directory: Path, *flags: str, is_bound: Callable[[str], bool] = lambda _: False, cc: str = "cc"
+) -> Path:
+    """libengine.so, built with those flags, and its calls of those functions bound inside."""
+    path = directory / "libengine.so"
+    shared = ["-shared", "-fPIC", "-O1", "-fno-inline", "-fsemantic-interposition"]
+    compile_c(cc, path, STAND_IN / "stand_in.c", *shared, *flags)
+    bind(path, is_bound)
+    return path
+
+
+def program(engine: Path, *, cc: str = "cc", name: str = "program") -> Path:
+    """A program linked with it that computes three graphs, of dense weights and of experts."""
+    path = engine.parent / name
+    linked = [f"-L{engine.parent}", f"-l:{engine.name}", f"-Wl,-rpath,{engine.parent}"]
+    compile_c(cc, path, HERE / "poison" / "refused.c", f"-I{STAND_IN}", *linked)
+    return path
+
+
+def module(engine: Path) -> Path:
+    """The same as a library with a function main(), for programs that load it."""
+    path = engine.parent / "libmain.so"
+    linked = [f"-L{engine.parent}", f"-l:{engine.name}", "-Wl,-rpath,$ORIGIN"]
+    source = HERE / "poison" / "refused.c"
+    compile_c("cc", path, source, f"-I{STAND_IN}", "-shared", "-fPIC", *linked)
+    return path
+
+
+def compile_c(cc: str, output: Path, source: Path, *flags: str) -> None:
+    subprocess.run([cc, "-std=gnu11", "-o", output, source, *flags], check=True)
+
+
+def run(directory: Path, command: Sequence[object]) -> tuple[str, dict[str, Any]]:
+    """What a rehearsal with that command says on stderr, and the mirror, {} for none."""
+    report = directory / "run.json"
+    done = finished([*numamirror_run(report, "--rehearse", "2"), *map(str, command)], {})
+    return done.stderr, json.loads(report.read_text())["mirror"] or {}
