@@ -90,12 +90,20 @@ def _image(file: Path, names: frozenset[str]) -> Image | None:
 
 def find_engines(files: Iterable[Path]) -> tuple[Engine, ...]:
     """The engines that those files are or hold, in the order in which they are met."""
-    images = read_images(dict.fromkeys(files))
+    images = read_images(_distinct(files))
     taking_part = [i for i in images if (i.defines.keys() | i.open_calls) - {_LOADS_MORE}]
     groups = [group for group in _groups(taking_part) if any(map(_computes, group))]
     engines = [_engine(group, images, _of_none(images, groups)) for group in groups]
     inside = [image for image in images if not _computes(image) and _holds_cpu_code(image)]
     return (*engines, *(_inside(image, images) for image in inside))
+
+
+def _distinct(files: Iterable[Path]) -> Iterable[Path]:
+    """Each once, under the first of its names: libraries come with links for their versions."""
+    by_place: dict[Path, Path] = {}
+    for file in files:
+        by_place.setdefault(file.resolve(), file)
+    return by_place.values()
 
 
 def loads_more(program: Path) -> bool:

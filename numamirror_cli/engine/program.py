@@ -49,7 +49,9 @@ def _executable(path: Path) -> Path:
     except OSError as error:
         raise NumaMirrorError(f"{path}: {error.strerror}", exit_code=126) from None
     if path.is_dir():
-        raise NumaMirrorError(f"{path}: is a directory, not a program", exit_code=126)
+        raise NumaMirrorError(
+            f"{path}: is a directory, not a program", hint="name a file in it", exit_code=126
+        )
     if not os.access(path, os.X_OK):
         raise NumaMirrorError(f"{path}: not executable", hint=f"chmod +x {path}", exit_code=126)
     return path

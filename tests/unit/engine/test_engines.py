@@ -194,6 +194,14 @@ def test_the_version_is_read_without_running_anything(build: Build) -> None:
     assert f"ggml {VERSION}" in engine_in(build.one_library()).version
 
 
+def test_a_library_with_links_for_its_versions_is_one_library(build: Build) -> None:
+    one = build.one_library()
+    link = one.parent / "libone.so.1"
+    link.symlink_to(one)
+    (engine,) = find_engines([link, one])
+    assert engine.backends == engine.libraries == (link,)
+
+
 def test_an_engine_is_not_given_the_version_of_another(build: Build) -> None:
     one = build.one_library()
     (one.parent / "elsewhere").mkdir()
