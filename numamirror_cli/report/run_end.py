@@ -115,6 +115,9 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     return verdicts
 
 
+_ASK_CHECK = "numamirror check -- PROGRAM says which engine it finds, and whether a shim reaches it"
+
+
 def _no_handshake(outcome: Outcome) -> Verdict:
     """No hello came. If the process was looked at, it is known whether the shim was in it."""
     from numamirror_cli.report.verdict import BAD, Verdict
@@ -126,7 +129,7 @@ def _no_handshake(outcome: Outcome) -> Verdict:
     shot = outcome.snapshot
     if shot is None:
         why = "no engine that it knows ran in the program, or it was not loaded into it"
-        return Verdict(BAD, f"{said}: {why}")
+        return Verdict(BAD, f"{said}: {why}", _ASK_CHECK)
     if shot.has_shim and shot.own_filters:
         why = (
             "the program filters its own system calls (seccomp), and the shim keeps out of its way"
@@ -134,7 +137,9 @@ def _no_handshake(outcome: Outcome) -> Verdict:
         return Verdict(BAD, f"{said}: {why}")
     if shot.has_shim:
         return Verdict(
-            BAD, f"{said}: it is loaded, and no engine that it knows runs in the program"
+            BAD,
+            f"{said}: it is loaded, and no engine that it knows runs in the program",
+            _ASK_CHECK,
         )
     return Verdict(BAD, f"{said}: it was not loaded into the program", remedy)
 
