@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,12 +18,17 @@ RATIO, DIFFERENCE, ALONE = "ratio", "difference", "alone"
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and greatest of `count` values."""
+    """Median, least and greatest of `count` values.
+
+    low, high: between them lies the median of what was measured, 19 times in 20.
+    """
 
     median: float
     min: float
     max: float
     count: int
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,25 @@ class Figure:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    return Spread(statistics.median(values), min(values), max(values), len(values))
+    low, high = interval(values)
+    return Spread(statistics.median(values), min(values), max(values), len(values), low, high)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the median, whatever the values' distribution.
+
+    Each value lies above the true median with a chance of one half, so that the binomial
+    distribution says how many of the ordered values may be cut off on each side. Fewer than six
+    values cannot exclude anything: least and greatest.
+    """
+    ordered, count = sorted(values), len(values)
+    cut, below = 0, 0.5**count
+    while below + math.comb(count, cut + 1) * 0.5**count <= 0.025:
+        cut += 1
+        below += math.comb(count, cut) * 0.5**count
+    if below > 0.025:
+        return ordered[0], ordered[-1]
+    return ordered[cut], ordered[count - 1 - cut]
 
 
 def alone(what: str, unit: str, values: Sequence[float], goal: str = "") -> Figure:

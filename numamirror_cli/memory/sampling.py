@@ -20,7 +20,7 @@ from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.pages import locate_pages, spread_addresses
 
 # Processes larger than this are sampled: the walk takes some 20-40 ms per GiB of 4-KiB pages, and
-# all that time the process can neither map nor unmap anything (bench/inspect_cost.py).
+# all that time the process can neither map nor unmap anything (bench/looking.py).
 SAMPLE_ABOVE = 8 << 30
 # Pages asked in the second round, all mappings together: enough for 0.4 % at worst, in about 0.1 s.
 BUDGET = 65_536
