@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from bench import machine
 from bench.figures import RATIO, Figure, alone, alternate, compared
@@ -130,9 +131,7 @@ def looks(pid: int) -> dict[str, Callable[[], object]]:
 
 def durations(gib: int, target: Target, rounds: int) -> list[Figure]:
     ways = looks(target.child.pid)
-    values = alternate(
-        rounds, {name: lambda look=look: milliseconds(look) for name, look in ways.items()}
-    )
+    values = alternate(rounds, {name: partial(milliseconds, look) for name, look in ways.items()})
     theirs = values.pop("numastat -p", None)
     return [
         alone(f"{gib} GiB, {name}", "ms", ours)

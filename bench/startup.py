@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import programs
@@ -41,10 +42,7 @@ def delays(rounds: int) -> list[Figure]:
     there = {name: before for name, before in ways.items() if not before or runs(before)}
     values = alternate(
         rounds,
-        {
-            name: lambda before=before: until_main([*before, moment])
-            for name, before in there.items()
-        },
+        {name: partial(until_main, [*before, moment]) for name, before in there.items()},
     )
     plain = values.pop("as it is")
     return [
@@ -70,7 +68,7 @@ def against(
 ) -> list[Figure]:
     """The goal is one for our own time; the others say what a user is used to."""
     ways = {" ".join(words): words for words in [command, *filter(runs, others)]}
-    values = alternate(rounds, {name: lambda w=words: until_end(w) for name, words in ways.items()})
+    values = alternate(rounds, {name: partial(until_end, words) for name, words in ways.items()})
     ours, *names = ways
     return [
         compared(what, "ms", values[ours], Path(name).name, values[name], ALONE, goal)

@@ -8,8 +8,9 @@ bool nm_mapped_file_parse(char *line, struct nm_mapped_file *file) {
     char rights[5];
     int path_at = 0;
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*s %*s %n", &file->start,
-               &file->end, rights, &file->offset, &path_at) < 4)
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &file->start,
+               &file->end, rights, &file->offset, &file->device_major, &file->device_minor,
+               &file->inode, &path_at) < 7)
         return false;
     file->path = line + path_at;
     file->readable = rights[0] == 'r';

@@ -10,6 +10,8 @@ struct nm_mapped_file {
     uintptr_t start, end;
     uint64_t offset; /* in the file, of `start` */
     bool readable, writable, shared;
+    unsigned device_major, device_minor;
+    uint64_t inode;
     const char *path; /* until the next line is read */
 };
 

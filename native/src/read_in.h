@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NM_READ_BLOCK = 256 << 10, NM_READ_MOST = 4 << 20, NM_READ_FILES = 64 };
+enum { NM_READ_BLOCK = 256 << 10, NM_READ_FILES = 64 };
 
 struct nm_read_file {
     uintptr_t start, end; /* where it is mapped */
     uint64_t offset;
     int fd;
     bool mincore_tells; /* what is in the page cache */
+    bool shows_all;     /* the mapping has the file's own bytes, in all of it */
 };
 
 struct nm_read_in {
@@ -27,14 +28,13 @@ struct nm_read_in {
 void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high);
 void nm_read_in_close(struct nm_read_in *files);
 
-/* The file behind `bytes` of memory, at most NM_READ_MOST, when some of it is not in the page
- * cache; else, and for memory of no file, NULL. */
+/* The file behind `bytes` of memory when some of it is not in the page cache, as far as samples
+ * tell; else, and for memory of no file, NULL. */
 const struct nm_read_file *nm_read_in_needed(const struct nm_read_in *files, const char *start,
                                              size_t bytes);
 
-/* Reads at most NM_READ_BLOCK bytes into the page cache, by way of `scratch`, which has as much
- * room. The memory itself is not written: its mapping, not the file, says which bytes are the
- * weight's. */
-void nm_read_in(const struct nm_read_file *file, const char *start, size_t bytes, char *scratch);
+/* Reads what is mapped at `start` into the page cache, and to `to`; whether all of it came. Of a
+ * file that does not show all, those need not be the weight's bytes: only the memory says. */
+bool nm_read_in(const struct nm_read_file *file, const char *start, size_t bytes, char *to);
 
 #endif

@@ -57,10 +57,10 @@ static char cold_name[] = "cold-file-XXXXXX";
 
 /* A file mapped as engines do it, dropped from the page cache; NULL where the file system keeps it
  * there. */
-static char *map_cold_file(void) {
+static char *map_cold(int flags, int rights) {
     int fd = open(cold_name, O_RDONLY);
     CHECK(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
-    char *start = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    char *start = mmap(NULL, FILE_BYTES, rights, flags, fd, 0);
     CHECK(start != MAP_FAILED && madvise(start, FILE_BYTES, MADV_RANDOM) == 0);
     close(fd);
     unsigned char cached[FILE_BYTES / PAGE];
@@ -70,12 +70,14 @@ static char *map_cold_file(void) {
     return start;
 }
 
-static void write_cold_file(void) {
-    int fd = mkstemp(cold_name);
+static char *map_cold_file(void) { return map_cold(MAP_SHARED, PROT_READ); }
+
+static void write_file(char *name, int more) {
+    int fd = mkstemp(name);
     CHECK(fd >= 0 && fchmod(fd, 0444) == 0);
     char block[PAGE];
     for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
-        memset(block, page % 251, sizeof block);
+        memset(block, (page + more) % 251, sizeof block);
         CHECK(write(fd, block, sizeof block) == PAGE);
     }
     close(fd);
@@ -87,14 +89,16 @@ static long major_faults(void) {
     return usage.ru_majflt;
 }
 
-static void copy_few_faults(char *from) {
-    char *to = malloc(FILE_BYTES);
+static void copy(char *from, char *to) {
     struct nm_piece piece = {from, to, FILE_BYTES};
     struct nm_fill fill = {.copy = 0, .pieces = &piece, .count = 1, .bytes = FILE_BYTES};
     last_done[0] = 0;
-    long before = major_faults();
     nm_fill_run(&fill, 1, note_progress);
-    CHECK(major_faults() - before < FILE_BYTES / PAGE / 8);
+}
+
+static void all_arrives(char *from) {
+    char *to = malloc(FILE_BYTES);
+    copy(from, to);
     for (int page = 0; page < FILE_BYTES / PAGE; ++page) {
         const char *copied = to + page * PAGE;
         CHECK(copied[0] == (char)(page % 251) && copied[PAGE - 1] == copied[0]);
@@ -103,13 +107,19 @@ static void copy_few_faults(char *from) {
     free(to);
 }
 
+static void all_arrives_with_few_faults(char *from) {
+    long before = major_faults();
+    all_arrives(from);
+    CHECK(major_faults() - before < FILE_BYTES / PAGE / 8);
+}
+
 static void a_cold_file_is_not_read_page_by_page(void) {
-    write_cold_file();
+    write_file(cold_name, 0);
     char *from = map_cold_file();
     if (from == NULL)
         printf("not shown: this file system does not drop a file from the page cache\n");
     else
-        copy_few_faults(from);
+        all_arrives_with_few_faults(from);
 }
 
 /* Of such a file mincore says that all of it is there. */
@@ -119,9 +129,32 @@ static void nor_is_a_cold_file_of_another_user(void) {
         faccessat(AT_FDCWD, cold_name, R_OK, AT_EACCESS) != 0) {
         printf("not shown: needs root, and a directory that others may enter\n");
     } else {
-        copy_few_faults(from);
+        all_arrives_with_few_faults(from);
     }
     CHECK(geteuid() == getuid() || seteuid(getuid()) == 0);
+}
+
+/* The mapping says which bytes are the weight's, not a file that has by now the name under which
+ * the kernel shows it. */
+static void nor_is_another_file_of_that_name_copied(void) {
+    char *from = map_cold_file(), other[] = "other-file-XXXXXX", shown[64];
+    if (from == NULL) return;
+    snprintf(shown, sizeof shown, "%s (deleted)", cold_name);
+    write_file(other, 1);
+    CHECK(unlink(cold_name) == 0 && rename(other, shown) == 0);
+    all_arrives(from);
+    unlink(shown);
+    write_file(strcpy(cold_name, "cold-file-XXXXXX"), 0);
+}
+
+static void changes_of_a_private_mapping_are_copied(void) {
+    char *from = map_cold(MAP_PRIVATE, PROT_READ | PROT_WRITE), *to = malloc(FILE_BYTES);
+    if (from == NULL) return;
+    from[0] = from[5 * PAGE] = 'x';
+    copy(from, to);
+    CHECK(to[0] == 'x' && to[5 * PAGE] == 'x' && to[1] == 0 && to[FILE_BYTES - 1] != 0);
+    munmap(from, FILE_BYTES);
+    free(to);
     unlink(cold_name);
 }
 
@@ -138,6 +171,8 @@ int main(void) {
     RUN(nothing_to_copy_ends_at_once);
     RUN(a_cold_file_is_not_read_page_by_page);
     RUN(nor_is_a_cold_file_of_another_user);
+    RUN(nor_is_another_file_of_that_name_copied);
+    RUN(changes_of_a_private_mapping_are_copied);
     RUN(a_program_that_has_no_file_to_copy_from_opens_none);
     return 0;
 }
