@@ -20,20 +20,22 @@
 #define NM_MAX_COPIES 64
 #define NM_MAX_THREADS 1024
 #define NM_MAX_BUFFERS 64
+#define NM_MAX_GROUPS 32
 
 enum nm_state {
-    NM_WAITING = 0,  /* active, no engine has computed yet */
-    NM_INERT = 1,    /* does nothing; `reason` says why */
-    NM_BUILDING = 2, /* replicas are being filled */
-    NM_MIRRORED = 3, /* every GEMM weight of at least the minimum size has its copies */
-    NM_PARTIAL = 4,  /* some have not; `reason` says why */
-    NM_OFF = 5,      /* an engine computes, but its weights are not mirrored; see `reason` */
-    NM_FREED = 6,    /* the engine freed its last weights after that */
-    NM_SHARDED = 7,  /* one copy, its rows on the nodes of the threads that read them */
-    NM_OBSERVED = 8, /* nothing is copied or moved; reads are counted by where the pages are */
+    NM_WAITING = 0,     /* active, no engine has computed yet */
+    NM_INERT = 1,       /* does nothing; `reason` says why */
+    NM_BUILDING = 2,    /* replicas are being filled */
+    NM_MIRRORED = 3,    /* every GEMM weight of at least the minimum size has its copies */
+    NM_PARTIAL = 4,     /* some have not; `reason` says why */
+    NM_OFF = 5,         /* an engine computes, but its weights are not mirrored; see `reason` */
+    NM_FREED = 6,       /* the engine freed its last weights after that */
+    NM_SHARDED = 7,     /* one copy, its rows on the nodes of the threads that read them */
+    NM_OBSERVED = 8,    /* nothing is copied or moved; reads are counted by where the pages are */
+    NM_INTERLEAVED = 9, /* one copy, its pages spread over the nodes */
 };
 
-enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2, NM_SHARD = 3 };
+enum nm_role { NM_UNUSED = 0, NM_PRIMARY = 1, NM_REPLICA = 2, NM_SHARD = 3, NM_PART = 4 };
 
 /* What one node's CPUs read. Sampled pages: taken with move_pages after the copy was built. */
 struct nm_status_copy {
@@ -70,7 +72,17 @@ struct nm_status_thread {
     uint64_t redirected;     /* ops sent to a copy */
     uint64_t not_redirected; /* MUL_MAT and MUL_MAT_ID on weights that were not */
     uint64_t row_hits;       /* vec_dot calls and per-expert calls sent to a copy */
-    uint64_t shard_bytes;    /* sharded or observed: from pages on its own node */
+    uint64_t shard_bytes;    /* sharded, interleaved or observed: from pages on its own node */
+};
+
+/* Observed: weights of one name but for the numbers in it, as "blk.*.ffn_up.weight". Where there
+ * are more names than groups, the last is called "*" and has the rest. */
+struct nm_status_group {
+    char name[64]; /* "": unused */
+    uint64_t tensors;
+    uint64_t bytes;
+    uint64_t local_bytes; /* read since the start, from pages on the reader's node */
+    uint64_t other_bytes; /* from elsewhere */
 };
 
 struct nm_status {
@@ -100,6 +112,7 @@ struct nm_status {
     uint64_t built_unix_ns;        /* when the last build ended; 0 before */
     uint64_t token_bytes; /* read for one token: dense weights whole, of experts those used */
     uint64_t token_mirrored_bytes; /* of those, from weights that every copy serves */
+    uint64_t interleaved_bytes;    /* of gemm_bytes, whose pages were spread over the nodes */
     char engine[256];              /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];
@@ -109,6 +122,7 @@ struct nm_status {
     uint32_t buffers; /* entries of `buffer`, whose pages `inspect` looks for */
     uint32_t unused;
     struct nm_status_buffer buffer[NM_MAX_BUFFERS];
+    struct nm_status_group group[NM_MAX_GROUPS];
 };
 
 #endif

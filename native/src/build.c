@@ -9,6 +9,7 @@
 #include "fill.h"
 #include "filter.h"
 #include "heal.h"
+#include "interleave.h"
 #include "plan.h"
 #include "refusal.h"
 #include "registry.h"
@@ -27,6 +28,7 @@ static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candi
     weight->slab_bytes = c->slab_bytes;
     weight->rows = c->rows;
     weight->token_bytes = c->token_bytes;
+    weight->group = c->group;
     weight->host = buffer != NULL && buffer->host;
     weight->state = c->bytes < nm_config.min_bytes ? NM_WEIGHT_SMALL : NM_WEIGHT_REFUSED;
     plan->is_new[index] = true;
@@ -246,8 +248,11 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {
-        bool copying = seams_fire && !nm_config.shard && !nm_config.observe;
+        bool copying =
+            seams_fire && !nm_config.shard && !nm_config.observe && !nm_config.interleave;
         if (copying && !nm_filter_added()) mirror_new(&plan);
+        if (nm_config.interleave && !nm_filter_added())
+            snprintf(plan.reason, sizeof plan.reason, "%s", nm_interleave(plan.table, plan.is_new));
         if (nm_filter_noticed()) snprintf(plan.reason, sizeof plan.reason, "%s", NM_FILTERED);
         nm_registry_publish(plan.table);
         nm_tell(plan.table, plan.reason);

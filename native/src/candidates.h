@@ -16,6 +16,7 @@ struct nm_candidate {
     int64_t rows;      /* of a slab */
     size_t
         token_bytes; /* read for one token: by an op over the whole, or of the experts it names */
+    int group;       /* of tensors, see groups.h */
 };
 
 static inline uintptr_t nm_candidate_end(const struct nm_candidate *c) {

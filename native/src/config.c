@@ -132,8 +132,10 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
     if ((value = get("NUMAMIRROR_STRATEGY")) != NULL) {
         config->shard = strcmp(value, "shard") == 0;
         config->observe = strcmp(value, "observe") == 0;
-        if (!config->shard && !config->observe && strcmp(value, "mirror") != 0)
-            return "NUMAMIRROR_STRATEGY is none of mirror, shard and observe";
+        config->interleave = strcmp(value, "interleave") == 0;
+        if (!config->shard && !config->observe && !config->interleave &&
+            strcmp(value, "mirror") != 0)
+            return "NUMAMIRROR_STRATEGY is none of mirror, shard, interleave and observe";
     }
     config->pin = config->shard || flag(get("NUMAMIRROR_PIN"));
     value = get("NUMAMIRROR_HEAL");

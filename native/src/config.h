@@ -28,6 +28,7 @@ struct nm_config {
     bool copy_home;
     bool shard;        /* place rows with their readers instead of copying */
     bool observe;      /* copy and move nothing: count what is read from where */
+    bool interleave;   /* one copy of the weights, spread evenly over the nodes */
     bool pin;          /* threads run on the nodes of their copies; shard implies it */
     bool heal;         /* a primary off home is moved there */
     bool check_owners; /* tests: shard counts rows read by their owner */

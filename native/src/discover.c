@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "config.h"
+#include "groups.h"
 #include "reads.h"
 #include "redirect.h"
 #include "registry.h"
@@ -24,6 +26,11 @@ static size_t bytes_of(const struct nm_module *engine, const struct nm_layout *l
     return bytes < room ? bytes : room;
 }
 
+static int group_of(const struct nm_module *engine, const void *tensor) {
+    const char *(*name_of)(const void *) = engine->real[NM_SYM_ggml_get_name];
+    return nm_config.observe && name_of != NULL ? nm_group_of(name_of(tensor)) : NM_NO_GROUP;
+}
+
 struct nm_candidate nm_candidate_of(const struct nm_module *engine, const struct nm_layout *layout,
                                     const void *tensor, const struct nm_buffer *buffer) {
     size_t bytes = bytes_of(engine, layout, tensor, buffer),
@@ -32,7 +39,8 @@ struct nm_candidate nm_candidate_of(const struct nm_module *engine, const struct
                                  .bytes = bytes,
                                  .slab_bytes = bytes / (slabs > 0 ? slabs : 1),
                                  .rows = nm_ne(layout, tensor, 1),
-                                 .token_bytes = bytes};
+                                 .token_bytes = bytes,
+                                 .group = group_of(engine, tensor)};
 }
 
 static bool is_weight(const struct nm_module *engine, const void *op, int source, bool by_expert,

@@ -57,7 +57,7 @@ void nm_engine_seen(void) {
     if (nm_config.active && !nm_filter_added()) pthread_once(&once, open_once);
 }
 
-/* For tests: visits the primary's ranges that have replicas. Returns their number. */
+/* For tests: visits the weights that have replicas, or are spread. Returns their number. */
 NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *start, size_t bytes),
                                       void *context);
 
@@ -67,7 +67,8 @@ NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *s
     const struct nm_table *table = atomic_load(&nm_table);
     int count = 0;
     for (size_t i = 0; table != NULL && i < table->count; ++i) {
-        if (table->weights[i].state != NM_WEIGHT_MIRRORED) continue;
+        enum nm_weight_state state = table->weights[i].state;
+        if (state != NM_WEIGHT_MIRRORED && state != NM_WEIGHT_INTERLEAVED) continue;
         visit(context, (const void *)table->weights[i].start, table->weights[i].bytes);
         ++count;
     }

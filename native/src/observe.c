@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "config.h"
+#include "groups.h"
 #include "registry.h"
 #include "sample.h"
 #include "status.h"
@@ -26,44 +27,48 @@ static bool is_on(const struct nm_copy *copy, int node) {
     return false;
 }
 
-/* Not touched: a page that is not there is on no node. */
-static size_t choose(const struct nm_weight *weight, void **pages) {
-    size_t wanted = weight->bytes / PAGE;
-    if (wanted > PAGES_PER_WEIGHT) wanted = PAGES_PER_WEIGHT;
-    if (wanted == 0) wanted = 1;
-    for (size_t i = 0; i < wanted; ++i) {
-        uintptr_t address = weight->start + nm_sample_offset(weight->bytes, wanted, i);
-        pages[i] = (void *)(address / PAGE * PAGE);
-    }
-    return wanted;
+size_t nm_observe_pages(const struct nm_weight *weight) {
+    size_t pages = weight->bytes / PAGE;
+    return pages == 0 ? 1 : pages < PAGES_PER_WEIGHT ? pages : PAGES_PER_WEIGHT;
 }
 
-/* Returns whether the shares changed by more than a sample's noise. */
-static bool look_at(struct nm_weight *weight, int *error) {
+/* Not touched: a page that is not there is on no node. */
+static void choose(const struct nm_weight *weight, void **pages, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        uintptr_t address = weight->start + nm_sample_offset(weight->bytes, count, i);
+        pages[i] = (void *)(address / PAGE * PAGE);
+    }
+}
+
+int nm_observe_weight(struct nm_weight *weight, bool *changed) {
     void *pages[PAGES_PER_WEIGHT];
     int status[PAGES_PER_WEIGHT];
-    size_t count = choose(weight, pages);
-    *error = nm_move_pages(count, pages, NULL, status);
-    if (*error != 0) return false;
-    bool moved = weight->state != NM_WEIGHT_OBSERVED;
-    weight->state = NM_WEIGHT_OBSERVED;
+    size_t count = nm_observe_pages(weight);
+    choose(weight, pages, count);
+    int error = nm_move_pages(count, pages, NULL, status);
+    if (error != 0) return error;
     for (int copy = 0; copy < nm_config.copies; ++copy) {
         size_t local = 0;
         for (size_t i = 0; i < count; ++i) local += is_on(&nm_config.copy[copy], status[i]);
         uint16_t share = (uint16_t)(local * 256 / count);
         int change = (int)share - (int)weight->local_256[copy];
-        moved = moved || abs(change) > 256 / 16;
+        if (abs(change) > 256 / 16) *changed = true;
         weight->local_256[copy] = share;
     }
-    return moved;
+    return 0;
 }
 
 static void look_at_all(struct nm_table *table) {
-    bool moved = false;
+    bool changed = false;
     int error = 0;
-    for (size_t i = 0; i < table->count && error == 0; ++i)
-        moved = look_at(&table->weights[i], &error) || moved;
-    if (!moved) return;
+    for (size_t i = 0; i < table->count && error == 0; ++i) {
+        struct nm_weight *weight = &table->weights[i];
+        error = nm_observe_weight(weight, &changed);
+        if (error != 0 || weight->state == NM_WEIGHT_OBSERVED) continue;
+        weight->state = NM_WEIGHT_OBSERVED;
+        changed = true;
+    }
+    if (!changed) return;
     nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
     nm_tell(table, error == 0 ? "" : "the kernel did not say where the weights' pages are");
 }
@@ -72,6 +77,7 @@ void nm_observe(int now) {
     static uint64_t next; /* under the lock */
     pthread_mutex_lock(&nm_registry.lock);
     struct nm_table *table = atomic_load(&nm_table);
+    nm_groups_sum();
     uint64_t time = clock_ns(CLOCK_MONOTONIC);
     if (table != NULL && (now || time >= next)) {
         look_at_all(table);

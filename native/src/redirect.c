@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "groups.h"
 #include "partition.h"
 #include "reader.h"
 #include "registry.h"
@@ -19,20 +20,22 @@ size_t nm_op_bytes(const struct nm_layout *l, const void *op, const void *weight
 static void count(struct nm_status_thread *counts, const struct nm_weight *weight, ptrdiff_t delta,
                   int copy, size_t bytes) {
     if (counts->copy != copy) nm_thread_settle(counts, copy);
-    if (weight->state == NM_WEIGHT_SHARDED || weight->state == NM_WEIGHT_OBSERVED) {
-        bool owner = copy >= 0 && (weight->state == NM_WEIGHT_OBSERVED ||
+    enum nm_weight_state state = weight->state;
+    if (state >= NM_WEIGHT_SHARDED) { /* where its pages are is known */
+        bool owner = copy >= 0 && (state != NM_WEIGHT_SHARDED ||
                                    (copy == nm_thread.pin_copy && nm_thread.sharded == weight &&
                                     !atomic_load_explicit(&weight->stolen, memory_order_relaxed)));
         size_t local = owner ? bytes / 256 * weight->local_256[copy] : 0;
         counts->shard_bytes += local;
         counts->other_bytes += bytes - local;
         ++counts->redirected;
+        if (nm_config.observe) nm_group_read(counts, weight->group, local, bytes - local);
         return;
     }
     if (delta != 0) {
         counts->replica_bytes += bytes;
         ++counts->redirected;
-    } else if (copy >= 0 && copy == nm_config.home_copy && weight->state == NM_WEIGHT_MIRRORED) {
+    } else if (copy >= 0 && copy == nm_config.home_copy && state == NM_WEIGHT_MIRRORED) {
         counts->home_bytes += bytes;
         ++counts->redirected;
     } else {

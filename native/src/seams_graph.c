@@ -89,7 +89,8 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
     announce(engine);
     if (finding->expert_count > 0) nm_reads_expect();
-    if (!dense || (!rows && finding->expert_count > 0)) say_closed(engine, dense);
+    if (!nm_config.interleave && (!dense || (!rows && finding->expert_count > 0)))
+        say_closed(engine, dense);
     if (nm_config.shard && !engine->has_op_seam) {
         nm_note("warn", "shard is not possible with this engine",
                 "its ops pass no seam at which its threads could be held to their rows", "");
@@ -97,7 +98,7 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
                  "this engine has no seam for shard");
         return;
     }
-    if (dense && rows) {
+    if ((dense && rows) || nm_config.interleave) { /* pages are spread whoever reads them */
         const char *later =
             nm_config.shard ? "rows are placed when the first token is decoded" : "";
         nm_build(finding->all, finding->dense_count + finding->expert_count, true, later);

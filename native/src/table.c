@@ -41,6 +41,7 @@ void nm_table_copy_weight(struct nm_table *table, size_t index, const struct nm_
     to->slab_bytes = from->slab_bytes;
     to->rows = from->rows;
     to->token_bytes = from->token_bytes;
+    to->group = from->group;
     to->by_expert = from->by_expert;
     to->host = from->host;
     atomic_store(&to->stolen, atomic_load(&from->stolen));

@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 enum nm_weight_state {
-    NM_WEIGHT_REFUSED,  /* not mirrored: no room, no seams, or pages that landed elsewhere */
-    NM_WEIGHT_SMALL,    /* not mirrored: below the minimum size */
-    NM_WEIGHT_MIRRORED, /* every copy serves it: a replica, or the primary on its own node */
-    NM_WEIGHT_SHARDED,  /* one copy, each row on the node of the thread that reads it */
-    NM_WEIGHT_OBSERVED, /* as the engine has it; where its pages are is known */
+    NM_WEIGHT_REFUSED,     /* not mirrored: no room, no seams, or pages that landed elsewhere */
+    NM_WEIGHT_SMALL,       /* not mirrored: below the minimum size */
+    NM_WEIGHT_MIRRORED,    /* every copy serves it: a replica, or the primary on its own node */
+    NM_WEIGHT_SHARDED,     /* one copy, each row on the node of the thread that reads it */
+    NM_WEIGHT_OBSERVED,    /* as the engine has it; where its pages are is known */
+    NM_WEIGHT_INTERLEAVED, /* one copy over all nodes; where its pages are is known */
 };
 
 /* One weight: a contiguous range of bytes that CPU GEMM reads. */
@@ -26,8 +27,9 @@ struct nm_weight {
     size_t slab_bytes;  /* a matrix: the whole, or one expert's */
     int64_t rows;       /* of a slab */
     size_t token_bytes; /* read for one token; under the registry's lock */
-    /* per copy: of 256 pages that its threads read, those on its node; sharded or observed */
+    /* per copy: of 256 pages that its threads read, those on its node; not of mirrored weights */
     _Atomic uint16_t *local_256;
+    int group;      /* of tensors, see groups.h */
     bool by_expert; /* src0 of MUL_MAT_ID */
     bool host;      /* laid out as the engine's API says: a partial write touches only its part */
     _Atomic bool stolen; /* sharded: threads took chunks of it in no fixed order */

@@ -8,13 +8,15 @@
 
 #include "config.h"
 #include "events.h"
+#include "groups.h"
+#include "observe.h"
 #include "registry.h"
 #include "sample.h"
 #include "shard.h"
 #include "status.h"
 
 struct totals {
-    size_t gemm, mirrored, sharded, observed, small, refused, written, tensors;
+    size_t gemm, mirrored, sharded, observed, interleaved, small, refused, written, tensors;
     size_t token, token_mirrored;
 };
 
@@ -33,6 +35,8 @@ static struct totals count_up(const struct nm_table *table) {
             sum.sharded += weight->bytes;
         else if (weight->state == NM_WEIGHT_OBSERVED)
             sum.observed += weight->bytes;
+        else if (weight->state == NM_WEIGHT_INTERLEAVED)
+            sum.interleaved += weight->bytes;
         else if (weight->state == NM_WEIGHT_SMALL)
             sum.small += weight->bytes;
         else
@@ -50,6 +54,26 @@ static void recount_shard(int copy) {
     shown->bytes = pages->asked * 4096;
     shown->sampled_pages = (uint32_t)pages->asked;
     shown->sampled_local = (uint32_t)pages->local;
+    nm_status_end();
+}
+
+/* An interleaved copy's part on that node, as far as samples tell. */
+static void recount_part(const struct nm_table *table, int copy) {
+    struct nm_status_copy *shown = &nm_status->copy[copy];
+    size_t pages = 0, there = 0, bytes = 0;
+    for (size_t i = 0; i < table->count; ++i) {
+        const struct nm_weight *weight = &table->weights[i];
+        if (weight->state != NM_WEIGHT_INTERLEAVED) continue;
+        size_t asked = nm_observe_pages(weight), share = weight->local_256[copy];
+        pages += asked;
+        there += (asked * share + 128) / 256;
+        bytes += weight->bytes / 256 * share;
+    }
+    nm_status_begin();
+    shown->role = NM_PART;
+    shown->bytes = bytes;
+    shown->sampled_pages = (uint32_t)pages;
+    shown->sampled_local = (uint32_t)there;
     nm_status_end();
 }
 
@@ -96,6 +120,8 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
         if (sum.sharded > 0)
             recount_shard(copy);
+        else if (sum.interleaved > 0)
+            recount_part(table, copy);
         else
             recount_copy(table, copy, ranges);
     free(ranges);
@@ -107,17 +133,20 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     nm_status->mirrored_bytes = sum.mirrored;
     nm_status->sharded_bytes = sum.sharded;
     nm_status->observed_bytes = sum.observed;
+    nm_status->interleaved_bytes = sum.interleaved;
     nm_status->small_bytes = sum.small;
     nm_status->refused_bytes = sum.refused;
     nm_status->token_bytes = sum.token;
     nm_status->token_mirrored_bytes = sum.token_mirrored;
     nm_status->arena_bytes = arena_bytes();
+    if (nm_config.observe) nm_groups_tell(table);
     nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    nm_status->state = sum.observed > 0    ? NM_OBSERVED
-                       : sum.sharded > 0   ? NM_SHARDED
-                       : sum.mirrored == 0 ? NM_OFF
-                       : sum.refused > 0   ? NM_PARTIAL
-                                           : NM_MIRRORED;
+    nm_status->state = sum.observed > 0      ? NM_OBSERVED
+                       : sum.sharded > 0     ? NM_SHARDED
+                       : sum.interleaved > 0 ? NM_INTERLEAVED
+                       : sum.mirrored == 0   ? NM_OFF
+                       : sum.refused > 0     ? NM_PARTIAL
+                                             : NM_MIRRORED;
     snprintf(nm_status->reason, sizeof nm_status->reason, "%s", kept);
     nm_status_end();
 }

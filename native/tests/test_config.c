@@ -76,6 +76,20 @@ static void what_cannot_be_read_makes_it_inert_and_is_named(void) {
     CHECK(!config.active && strstr(config.error, "NUMAMIRROR_ABI") != NULL);
 }
 
+static void one_strategy_is_named_and_others_are_not(void) {
+    static const char *const names[] = {"mirror", "shard", "interleave", "observe"};
+    for (int i = 0; i < 4; ++i) {
+        struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0;1=1",
+                                        "NUMAMIRROR_STRATEGY", names[i]);
+        CHECK(config.active);
+        CHECK(config.shard == (i == 1) && config.interleave == (i == 2) &&
+              config.observe == (i == 3));
+    }
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0;1=1",
+                                    "NUMAMIRROR_STRATEGY", "magic");
+    CHECK(!config.active && strstr(config.error, "NUMAMIRROR_STRATEGY") != NULL);
+}
+
 static void more_copies_or_nodes_than_fit_are_refused(void) {
     char text[4096] = "";
     for (int i = 0; i <= NM_MAX_COPIES; ++i)
@@ -91,6 +105,7 @@ int main(void) {
     RUN(a_home_in_no_copy_leaves_every_copy_a_replica);
     RUN(a_rehearsal_needs_no_copies);
     RUN(what_cannot_be_read_makes_it_inert_and_is_named);
+    RUN(one_strategy_is_named_and_others_are_not);
     RUN(more_copies_or_nodes_than_fit_are_refused);
     return 0;
 }

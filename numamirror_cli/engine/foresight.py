@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from numamirror_cli.engine.marks import CPU_CODE, contains
 from numamirror_cli.engine.own_mirror import asks_for_mirror
 from numamirror_cli.engine.preload import Preload
+from numamirror_cli.engine.symbols import MAINLINE
 from numamirror_cli.engine.target import Target
 from numamirror_cli.notice import Notice
 
@@ -42,6 +43,17 @@ def foresee(
 
     followed, engines = look_into(command, environ)
     return _given_up(target, followed, engines, preload) if engines else preload
+
+
+def divides_by_rows(command: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether the engines in a command are known, and all of a kind whose threads pass the shim
+    with their op, so that they can be held to their rows. ik_llama.cpp's do not."""
+    from numamirror_cli.engine.examination import look_into
+
+    _, engines = look_into(command, environ)
+    return bool(engines) and all(
+        found.engine.family == MAINLINE and found.reach.mirrors for found in engines
+    )
 
 
 def _given_up(

@@ -43,7 +43,7 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_COPIES"] = spell_copies(plan.copies)
     if plan.home.node is not None:
         variables["NUMAMIRROR_HOME_NODE"] = str(plan.home.node)
-    if plan.strategy in ("shard", "observe"):
+    if plan.strategy in ("shard", "interleave", "observe"):
         variables["NUMAMIRROR_STRATEGY"] = plan.strategy
     if plan.copy_home:
         variables["NUMAMIRROR_COPY_HOME"] = "1"

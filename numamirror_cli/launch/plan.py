@@ -106,7 +106,8 @@ class Plan:
     @property
     def uses_shim(self) -> bool:
         """The shim has something to do in the program."""
-        return self.strategy in ("mirror", "shard", "observe")
+        by_policy = self.strategy == "interleave" and not self.preload
+        return self.strategy in ("mirror", "shard", "interleave", "observe") and not by_policy
 
     @property
     def mirrors(self) -> bool:

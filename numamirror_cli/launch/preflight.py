@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from numamirror_cli.engine.foresight import foresee
+from numamirror_cli.engine.foresight import divides_by_rows, foresee
 from numamirror_cli.engine.preload import Preload, judge_preload
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
@@ -17,16 +17,18 @@ from numamirror_cli.launch.hand_over import with_home_handed_over
 from numamirror_cli.launch.host import Host, read_host
 from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
-from numamirror_cli.launch.strategies import Evidence, with_strategy
+from numamirror_cli.launch.strategies import AUTO, Evidence, with_strategy
 from numamirror_cli.machine.busy import read_busyness, read_cpu_times
 from numamirror_cli.machine.home import HOME_VARIABLE
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.kernel import BALANCING_OFF
-from numamirror_cli.memory.policy import DEFAULT
+from numamirror_cli.memory.pages import may_ask_for_pages
+from numamirror_cli.memory.policy import DEFAULT, probe
 from numamirror_cli.memory.seccomp import deadly_calls
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.bandwidth import Bandwidth
+from numamirror_cli.plan.layout import SHARD
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def prepare(
     machine = read_machine(root, environ=environ)
     host = read_host(root)
     ours = root == Path("/")
-    if ours and (deadly := deadly_calls()):
+    deadly = deadly_calls() if ours else ()
+    if deadly:
         caller, preload = PolicyOutcome(None), Preload((), False, _deadly(deadly))
     else:
         caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
@@ -70,19 +73,42 @@ def prepare(
         if wishes.rehearse or len(machine.mirror_nodes) > 1:
             preload = foresee(command, target, preload, environ, thorough=thorough)
     circumstances = Circumstances(caller.policy, preload, environ.get(HOME_VARIABLE, ""))
-    plan = make_plan(machine, wishes, circumstances)
     evidence = Evidence(
         read_engine_words(target.arguments),
         _bandwidth(machine, root),
         caller.policy,
         preload.entries if preload.reaches_program else (),
+        _refused_calls(machine) if ours and wishes.strategy == AUTO and not deadly else frozenset(),
     )
-    plan = with_strategy(plan, machine, wishes.strategy, evidence)
+    plan = make_plan(machine, wishes, circumstances)
+    plan = _with_strategy(
+        plan, machine, wishes, evidence, lambda: divides_by_rows(command, environ)
+    )
     plan = with_home_handed_over(plan, preload.own_mirror, environ)
     crowd = warn_of_crowd(plan, read_busyness(cpu_times, root))
     notes = (caller.notice, _balancing(host, plan), crowd)
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan, evidence)
+
+
+def _refused_calls(machine: Machine) -> frozenset[str]:
+    """What is refused to this process of the calls that place memory, where there is something to
+    place."""
+    if len(machine.mirror_nodes) < 2:
+        return frozenset()
+    refused = {refusal.syscall for refusal in probe(machine.mirror_nodes[0])}
+    return frozenset(refused if may_ask_for_pages() else {*refused, "move_pages"})
+
+
+def _with_strategy(
+    plan: Plan, machine: Machine, wishes: Wishes, evidence: Evidence, may_shard: Callable[[], bool]
+) -> Plan:
+    """The plan with the strategy that was asked for or is best. may_shard: a look into the engine,
+    which takes a second, and so only where shard would be taken."""
+    chosen = with_strategy(plan, machine, wishes.strategy, evidence)
+    if chosen.choice is None or chosen.choice.name != SHARD or may_shard():
+        return chosen
+    return with_strategy(plan, machine, wishes.strategy, replace(evidence, divides_rows=False))
 
 
 def _deadly(calls: Sequence[str]) -> Notice:

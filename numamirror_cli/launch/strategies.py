@@ -31,12 +31,15 @@ _BESIDES = 1 / 8
 @dataclass(frozen=True)
 class Evidence:
     """What the choice rests on. caller_policy: as in Circumstances. shim: what to add to
-    LD_PRELOAD, empty where it would not reach the program."""
+    LD_PRELOAD, empty where it would not reach the program. refused: policy calls that are turned
+    down. divides_rows: threads can be held to their rows in the program, as far as is known."""
 
     engine: EngineWords
     bandwidth: Bandwidth | None
     caller_policy: Policy | None
     shim: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()
+    divides_rows: bool = True
 
 
 def with_strategy(plan: Plan, machine: Machine, wished: str, evidence: Evidence) -> Plan:
@@ -104,6 +107,10 @@ def _chosen(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
     choice = choose_strategy(situation)
     if choice.name == BIND:
         plan = _bound(plan, machine, evidence)
+    elif choice.name == SHARD:
+        plan = _sharded(plan)
+    elif choice.name == INTERLEAVE:
+        plan = _interleaved(plan, machine, evidence)
     elif choice.name == PREFER:
         plan = _without_shim(plan, PREFER, choice.because)
     elif choice.name == NONE:
@@ -121,9 +128,6 @@ def _situation(plan: Plan, machine: Machine, evidence: Evidence) -> Situation:
     others = [room for node, room in there.items() if node != home]
     spilled = max(0, (primary or 0) - there[home])
     part = max(0, min(others, default=0) - spilled) / weights if weights else 1.0
-    possible = {MIRROR, PREFER, NONE}
-    if _may_set_policy(plan, evidence):
-        possible.add(BIND)
     return Situation(
         cores={node: cores.get(node, 0) for node in nodes},
         there=there,
@@ -132,10 +136,31 @@ def _situation(plan: Plan, machine: Machine, evidence: Evidence) -> Situation:
         replica=weights,
         partial_coverage=min(1.0, part),
         threads=engine.threads,
-        possible=frozenset(possible),
+        refused=_all_refused(evidence),
+        possible=_possible(plan, evidence),
         bandwidth=evidence.bandwidth,
         fixed=FIXED_WITH_GPU if engine.uses_gpus else FIXED_CPU,
     )
+
+
+# Of memory/policy.py's probe: without them nothing can be placed by policy.
+_POLICY_CALLS = ("get_mempolicy", "set_mempolicy", "mbind")
+
+
+def _all_refused(evidence: Evidence) -> str:
+    return ", ".join(_POLICY_CALLS) if evidence.refused.issuperset(_POLICY_CALLS) else ""
+
+
+def _possible(plan: Plan, evidence: Evidence) -> frozenset[str]:
+    """A mirror is possible also without mbind: replicas are filled by threads on their nodes."""
+    possible = {MIRROR, PREFER, NONE}
+    if _may_set_policy(plan, evidence) and "set_mempolicy" not in evidence.refused:
+        possible.add(BIND)
+    if not evidence.refused:
+        possible.add(INTERLEAVE)
+        if evidence.divides_rows:
+            possible.add(SHARD)
+    return frozenset(possible)
 
 
 def _may_set_policy(plan: Plan, evidence: Evidence) -> bool:
@@ -190,16 +215,20 @@ def _notes_on_bind(home: Copy, machine: Machine, engine: EngineWords) -> list[No
 
 
 def _interleaved(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
-    """The policy of the whole process: not where a GPU's pinned buffers would be spread too."""
-    if any(gpu.votes for gpu in machine.gpus) or evidence.engine.uses_gpus:
-        why = "only the whole process can be interleaved, and with GPUs its pinned buffers too"
-        return _refused(plan, INTERLEAVE, why)
-    if not _may_set_policy(plan, evidence):
-        return _refused(plan, INTERLEAVE, _why_no_policy(plan))
+    """The weights alone, by the shim. Where it does not reach, the whole process by its policy,
+    but not where a GPU's pinned buffers would be spread too."""
     nodes = sorted(node for copy in plan.copies for node in copy.nodes)
     if len(nodes) < 2:
         return _refused(plan, INTERLEAVE, plan.reason)
-    reason = f"all memory of the process spread over nodes {format_list(nodes)}"
+    if plan.mirrors:
+        reason = f"weights spread over nodes {format_list(nodes)}, one copy in all"
+        return replace(plan, strategy=INTERLEAVE, reason=reason, intended=True)
+    if any(gpu.votes for gpu in machine.gpus) or evidence.engine.uses_gpus:
+        why = f"{plan.reason}, and the whole process is not spread where a GPU pins its buffers"
+        return _refused(plan, INTERLEAVE, why)
+    if not _may_set_policy(plan, evidence):
+        return _refused(plan, INTERLEAVE, _why_no_policy(plan))
+    reason = f"all memory of the process spread over nodes {format_list(nodes)}: {plan.reason}"
     spread = _without_shim(plan, INTERLEAVE, reason)
     return replace(spread, policy=Policy("interleave", frozenset(nodes)))
 

@@ -50,6 +50,15 @@ def locate_pages(pid: int, addresses: Sequence[int]) -> list[int]:
     return located
 
 
+def may_ask_for_pages() -> bool:
+    """Whether move_pages(2) is allowed to this process on its own memory."""
+    try:
+        syscalls.call("move_pages", 0, 0, None, None, None, 0)
+    except OSError:
+        return False
+    return True
+
+
 def sample_nodes(pid: int, addresses: Sequence[int]) -> PageSample:
     """Count, per node, the pages at those addresses of process `pid`. Raises as locate_pages."""
     by_node: dict[int, int] = {}

@@ -13,6 +13,7 @@ VERSION = 1
 MAX_COPIES = 64
 MAX_THREADS = 1024
 MAX_BUFFERS = 64
+MAX_GROUPS = 32
 
 STATES = (
     "waiting",
@@ -24,9 +25,10 @@ STATES = (
     "freed",
     "sharded",
     "observed",
+    "interleaved",
 )
 BUFFER_KINDS = ("allotted", "compute", "cache")
-ROLES = ("unused", "primary", "replica", "shard")
+ROLES = ("unused", "primary", "replica", "shard", "part")
 
 
 class CopyLayout(ctypes.Structure):
@@ -72,6 +74,18 @@ class BufferLayout(ctypes.Structure):
     )
 
 
+class GroupLayout(ctypes.Structure):
+    """struct nm_status_group."""
+
+    _fields_ = (
+        ("name", ctypes.c_char * 64),
+        ("tensors", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("local_bytes", ctypes.c_uint64),
+        ("other_bytes", ctypes.c_uint64),
+    )
+
+
 class StatusLayout(ctypes.Structure):
     """struct nm_status."""
 
@@ -102,6 +116,7 @@ class StatusLayout(ctypes.Structure):
         ("built_unix_ns", ctypes.c_uint64),
         ("token_bytes", ctypes.c_uint64),
         ("token_mirrored_bytes", ctypes.c_uint64),
+        ("interleaved_bytes", ctypes.c_uint64),
         ("engine", ctypes.c_char * 256),
         ("reason", ctypes.c_char * 256),
         ("copy", CopyLayout * MAX_COPIES),
@@ -110,4 +125,5 @@ class StatusLayout(ctypes.Structure):
         ("buffers", ctypes.c_uint32),
         ("unused", ctypes.c_uint32),
         ("buffer", BufferLayout * MAX_BUFFERS),
+        ("group", GroupLayout * MAX_GROUPS),
     )

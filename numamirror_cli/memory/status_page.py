@@ -26,6 +26,7 @@ from numamirror_cli.memory.status_layout import (
     STATES,
     VERSION,
     CopyLayout,
+    GroupLayout,
     StatusLayout,
     ThreadLayout,
 )
@@ -43,7 +44,8 @@ class Copy:
     """What the CPUs of one node, or of one socket, read.
 
     node: kernel id, the first one when the copy spans several; nodes: all of them, "0" or "0,1".
-    role: "primary" or "replica". bytes: GEMM weight bytes that its readers find in it.
+    role: "primary", "replica", "shard" or "part" (of an interleaved copy).
+    bytes: GEMM weight bytes that its readers find in it.
     sampled_pages, sampled_local: pages asked of the kernel after the build, and those of them on
     `nodes` (rehearsal: on any node); sample_errno: why nothing was sampled, or 0.
     """
@@ -94,6 +96,21 @@ class EngineBuffer:
 
 
 @dataclass(frozen=True)
+class TensorGroup:
+    """Observed weights of one name but for its numbers ("blk.*.ffn_up.weight").
+
+    bytes: of all its tensors. local_bytes, other_bytes: read since the start, from pages on the
+    reader's node and from elsewhere.
+    """
+
+    name: str
+    tensors: int
+    bytes: int
+    local_bytes: int
+    other_bytes: int
+
+
+@dataclass(frozen=True)
 class MirrorStatus:
     """The status page at one moment. Amounts are bytes of distinct GEMM weights.
 
@@ -130,6 +147,8 @@ class MirrorStatus:
     token_bytes: int = 0
     token_mirrored_bytes: int = 0
     buffers: tuple[EngineBuffer, ...] = ()
+    interleaved_bytes: int = 0
+    groups: tuple[TensorGroup, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -318,6 +337,8 @@ def _status(page: StatusLayout) -> MirrorStatus:
         token_bytes=page.token_bytes,
         token_mirrored_bytes=page.token_mirrored_bytes,
         buffers=tuple(_buffers(page)),
+        interleaved_bytes=page.interleaved_bytes,
+        groups=tuple(_group(group) for group in page.group if group.name),
     )
 
 
@@ -338,6 +359,16 @@ def _copy(copy: CopyLayout) -> Copy:
         sampled_pages=copy.sampled_pages,
         sampled_local=min(copy.sampled_local, copy.sampled_pages),
         sample_errno=copy.sample_errno,
+    )
+
+
+def _group(group: GroupLayout) -> TensorGroup:
+    return TensorGroup(
+        name=_text(group.name),
+        tensors=group.tensors,
+        bytes=group.bytes,
+        local_bytes=group.local_bytes,
+        other_bytes=group.other_bytes,
     )
 
 

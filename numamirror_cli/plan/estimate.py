@@ -118,6 +118,7 @@ def _situation(
         partial_coverage=work.partial_coverage(room),
         threads=arguments.threads,
         bandwidth=request.bandwidth,
+        possible=frozenset(STRATEGIES),
         fixed=FIXED_WITH_GPU if arguments.gpu_layers else FIXED_CPU,
     )
 

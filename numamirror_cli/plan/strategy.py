@@ -10,14 +10,18 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.plan.bandwidth import Bandwidth
-from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER
+from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER, SHARD
 from numamirror_cli.plan.predict import FIXED_CPU, Range, Reader, compare
 from numamirror_cli.plan.ram import Ram, ram_of
 
 # What costs more has to be this many times as fast, also at the lower end of its range.
 WORTH_IT = 1.05
-# From the cheapest to the dearest.
-BY_COST = (BIND, PREFER, INTERLEAVE, MIRROR)
+# From the cheapest to the dearest. Shard takes no memory, and is last all the same: its threads are
+# held to their rows, so that all wait for the slowest, and it helps decoding alone.
+BY_COST = (BIND, PREFER, INTERLEAVE, MIRROR, SHARD)
+# Without a bench, a mirror that serves less of the reads gives way to shard. In public figures two
+# thirds of the coverage gave a quarter of the gain (docs/model.md).
+PART_IS_ENOUGH = 0.9
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Situation:
     cores: of each mirror node. there: available bytes of each. primary, replica: bytes, None when
     the model is not known. coverage: share of the reads that a mirror serves when all of it fits;
     partial_coverage: when only what fits is copied. threads: of the engine, None when it takes
-    all cores. policy_refused: set_mempolicy and mbind are. possible: what can be carried out.
+    all cores. refused: policy calls that the kernel, or a filter, turns down, "" when not all are.
+    possible: what can be carried out.
     """
 
     cores: Mapping[int, int]
@@ -38,7 +43,7 @@ class Situation:
     coverage: float = 1.0
     partial_coverage: float = 0.0
     threads: int | None = None
-    policy_refused: bool = False
+    refused: str = ""
     possible: frozenset[str] = frozenset((MIRROR, PREFER, BIND, NONE))
     bandwidth: Bandwidth | None = None
     fixed: float = FIXED_CPU
@@ -48,6 +53,11 @@ class Situation:
         return tuple(self.cores)
 
     @property
+    def all_threads(self) -> int:
+        """Those of the engine; without -t, one for each core."""
+        return self.threads or sum(self.cores.values())
+
+    @property
     def few_threads(self) -> bool:
         """One node's cores are enough for all threads."""
         return self.threads is not None and self.threads <= self.cores[self.home]
@@ -55,7 +65,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Strategy:
-    """name: mirror, prefer, interleave, bind or none. because and would_change: phrases."""
+    """name: mirror, shard, prefer, interleave, bind or none. because and would_change: phrases."""
 
     name: str
     because: str
@@ -66,9 +76,11 @@ def choose_strategy(situation: Situation) -> Strategy:
     """The strategy for that situation."""
     if len(situation.nodes) < 2:
         return Strategy(NONE, "all CPUs and memory are on one node", "a machine with several nodes")
-    if situation.policy_refused:
+    if situation.refused:
         return Strategy(
-            NONE, "memory policies are refused here", "a container that may call set_mempolicy"
+            NONE,
+            f"policy calls are refused here ({situation.refused})",
+            "a container that allows them; --strategy mirror copies, and cannot say where to",
         )
     if situation.primary is None:
         return Strategy(
@@ -96,7 +108,10 @@ def _by_rules(situation: Situation) -> Strategy:
             f"a copy fits on each of nodes {format_list(nodes)}",
             "less free memory, or few threads (-t) that one node can serve",
         )
-    if situation.partial_coverage > 0 and MIRROR in situation.possible:
+    part = situation.partial_coverage if MIRROR in situation.possible else 0.0
+    if part < PART_IS_ENOUGH and _is_possible(SHARD, situation):
+        return _sharded(situation)
+    if part > 0:
         return _partial(situation)
     if _is_possible(PREFER, situation):
         return Strategy(PREFER, "there is no room for a copy", "more free memory on other nodes")
@@ -109,6 +124,16 @@ def _partial(situation: Situation) -> Strategy:
         f"a part that serves {_percent(situation.partial_coverage)} of the reads fits on each "
         "node, what is read most first",
         "more free memory: then all of it",
+    )
+
+
+def _sharded(situation: Situation) -> Strategy:
+    part = situation.partial_coverage
+    served = f"one that serves {_percent(part)} of the reads" if part else "none"
+    return Strategy(
+        SHARD,
+        f"of copies, {served} fits; at one copy each row lies with the thread that reads it",
+        "room for copies, long prompts rather than decoding, or other work on these cores",
     )
 
 
@@ -142,7 +167,8 @@ def _explained(best: str, others: list[str], machine: Reader, situation: Situati
     because = f"{_times(_gain(best, rival, machine, situation))} the speed of {rival}, by {source}"
     if best == MIRROR and not _is_possible(MIRROR, situation):
         because += f", with {_percent(situation.partial_coverage)} of the reads mirrored"
-    return Strategy(best, because, f"less free memory: then {rival}")
+    instead = SHARD if best == MIRROR and _is_possible(SHARD, situation) else rival
+    return Strategy(best, because, f"less free memory: then {instead}")
 
 
 def _percent(share: float) -> str:
@@ -165,8 +191,11 @@ def _gain(name: str, other: str, machine: Reader, situation: Situation) -> Range
 
 
 def _is_candidate(name: str, situation: Situation) -> bool:
-    """Bind is one only for few threads: it leaves the other nodes' cores idle."""
+    """Bind is one only for few threads: it leaves the other nodes' cores idle. Shard is one only
+    where copies do not fit."""
     if name == BIND and not situation.few_threads:
+        return False
+    if name == SHARD and _is_possible(MIRROR, situation):
         return False
     if name == MIRROR and name in situation.possible and situation.partial_coverage > 0:
         return True
@@ -174,6 +203,8 @@ def _is_candidate(name: str, situation: Situation) -> bool:
 
 
 def _is_possible(name: str, situation: Situation) -> bool:
+    if name == SHARD and situation.all_threads % len(situation.nodes):
+        return False  # one thread's rows would lie on one node, its neighbours' on another
     return name in situation.possible and ram_for(name, situation).fits
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
+from numamirror_cli.machine.cpulist import parse_list
+from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
@@ -22,8 +23,9 @@ _POOR_COVERAGE = 0.5
 
 
 def used_copies(status: MirrorStatus) -> tuple[Copy, ...]:
-    """The copies, or shards of the one copy, that hold weights, in the order of their nodes."""
-    return tuple(copy for copy in status.copies if copy.role in ("primary", "replica", "shard"))
+    """The copies, or parts of the one copy, that hold weights, in the order of their nodes."""
+    roles = ("primary", "replica", "shard", "part")
+    return tuple(copy for copy in status.copies if copy.role in roles)
 
 
 def render_mirror(status: MirrorStatus) -> RenderableType:
@@ -50,6 +52,7 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "refused_bytes": status.refused_bytes,
         "sharded_bytes": status.sharded_bytes,
         "observed_bytes": status.observed_bytes,
+        "interleaved_bytes": status.interleaved_bytes,
         "placement_unix_ns": status.placement_unix_ns,
         "decode_graphs": status.decode_graphs,
         "decode_bytes": status.decode_bytes,
@@ -67,6 +70,7 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "rehearsal": bool(status.rehearsal),
         "home": status.home,
         "nodes": {str(copy.node): _copy_json(status, copy) for copy in used_copies(status)},
+        "tensors": [_group_json(group) for group in status.groups],
     }
 
 
@@ -79,6 +83,8 @@ def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
         return (_judge_shard(status),)
     if state == "observed":
         return (_judge_observed(status),)
+    if state == "interleaved":
+        return (_judge_interleaved(status),)
     return (_judge_not_built(status),)
 
 
@@ -88,6 +94,8 @@ def _state_before_freed(status: MirrorStatus) -> str:
         return "observed"
     if status.sharded_bytes:
         return "sharded"
+    if status.interleaved_bytes:
+        return "interleaved"
     if not status.mirrored_bytes:
         return "off"
     return "partial" if status.refused_bytes else "mirrored"
@@ -133,6 +141,22 @@ def _judge_observed(status: MirrorStatus) -> Verdict:
     if status.locality is None or status.locality >= _IN_PLACE:
         return Verdict(OK, text)
     return Verdict(WARN, text, "start it with `numamirror run -- ...` to read locally")
+
+
+def _judge_interleaved(status: MirrorStatus) -> Verdict:
+    """Even, if no node has a quarter more or less than its part of the sampled pages."""
+    parts = used_copies(status)
+    shares = ", ".join(f"{percent(copy.local_share)} on node {copy.nodes}" for copy in parts)
+    text = (
+        f"interleaved: {size(status.interleaved_bytes)} at one copy, of its sampled pages "
+        f"{shares}{_locality_phrase(status)}"
+    )
+    nodes = sum(len(parse_list(copy.nodes)) for copy in parts)
+    due = {copy.nodes: len(parse_list(copy.nodes)) / nodes for copy in parts}
+    if all(0.75 < copy.local_share / due[copy.nodes] < 1.25 for copy in parts):
+        return Verdict(OK, text)
+    text = f"NOT {text.replace('interleaved', 'interleaved evenly', 1)}"
+    return Verdict(WARN, text, "see the line that `numamirror run` printed when it placed them")
 
 
 def _sampled_share(copies: Sequence[Copy]) -> float:
@@ -231,6 +255,9 @@ def _readers(status: MirrorStatus, copy: Copy) -> list[ThreadReads]:
 def _facts(status: MirrorStatus) -> Iterator[str]:
     if status.sharded_bytes:
         yield f"Sharded: {size(status.sharded_bytes)} of {size(status.gemm_bytes)} that GEMM reads"
+    elif status.interleaved_bytes:
+        spread, all_of_it = size(status.interleaved_bytes), size(status.gemm_bytes)
+        yield f"Interleaved: {spread} of {all_of_it} that GEMM reads"
     else:
         yield (
             f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
@@ -253,6 +280,16 @@ def _facts(status: MirrorStatus) -> Iterator[str]:
         yield f"Uploads to GPUs: {near} of {size(uploaded)} from the replica near the GPU"
     if status.engine:
         yield f"Engine: {status.engine}"
+
+
+def _group_json(group: TensorGroup) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "tensors": group.tensors,
+        "bytes": group.bytes,
+        "read_local_bytes": group.local_bytes,
+        "read_elsewhere_bytes": group.other_bytes,
+    }
 
 
 def _copy_json(status: MirrorStatus, copy: Copy) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from numamirror_cli.memory.status_page import MirrorStatus
+from numamirror_cli.memory.status_page import MirrorStatus, TensorGroup
 from numamirror_cli.plan.observed import (
     Observed,
     local_shares,
@@ -21,6 +21,8 @@ from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 
+# Rows of the table of tensors; `run --json` has them all.
+_MOST_GROUPS = 8
 _WHAT_IT_TAKES = {
     "mirror": "a copy on every node",
     "shard": "one copy; threads pinned; decode only",
@@ -36,6 +38,8 @@ def render_observed(status: MirrorStatus, machine: Reader | None, now: float) ->
     parts: list[RenderableType] = [Text(line) for line in _facts(status, observed, now)]
     if observed.bytes:
         parts += [Text(), _reads(observed)]
+    if remote := _most_remote(status):
+        parts += [Text(), _tensors(remote)]
     if len(status.copies) > 1 and observed.bytes:
         parts += [Text(), _strategies(observed, len(status.copies), machine)]
     return Group(*parts)
@@ -75,6 +79,27 @@ def _reads(observed: Observed) -> Table:
         percent(1 - observed.share),
         style="bold",
     )
+    return table
+
+
+def _most_remote(status: MirrorStatus) -> list[TensorGroup]:
+    """The groups of tensors of which most was read from elsewhere."""
+    remote = [group for group in status.groups if group.other_bytes]
+    return sorted(remote, key=lambda group: group.other_bytes, reverse=True)[:_MOST_GROUPS]
+
+
+def _tensors(groups: Sequence[TensorGroup]) -> Table:
+    right = ("Tensors", "Size", "From elsewhere", "Of its reads")
+    table = plain_table("Read from elsewhere", *right, right=right)
+    for group in groups:
+        read = group.local_bytes + group.other_bytes
+        table.add_row(
+            group.name if group.name != "*" else "all others",
+            str(group.tensors),
+            size(group.bytes),
+            size(group.other_bytes),
+            percent(group.other_bytes / read),
+        )
     return table
 
 

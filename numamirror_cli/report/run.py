@@ -84,6 +84,8 @@ def copy_lines(plan: Plan) -> Iterator[str]:
 def _what_lies_there(plan: Plan, copy: Copy) -> str:
     if plan.strategy == "shard":
         return "the rows that are read there"
+    if plan.strategy == "interleave":
+        return "an equal part of the weights"
     if plan.strategy == "observe":
         return "no copy"
     in_place = plan.home.node in copy.nodes and not plan.copy_home

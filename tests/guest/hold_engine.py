@@ -2,9 +2,9 @@
 
     hold_engine.py MODEL THREADS
 
-Prints {"text", "tokens", "scores"}, then {"pid", "extents"}: the mirrored extents of the primary
-as the shim has them, [[address, bytes], ...], empty without the shim. Each line on stdin makes it
-generate and print the first line again; the end of stdin ends it.
+Prints {"text", "tokens", "scores"}, then {"pid", "extents"}: the mirrored or interleaved extents
+of the primary as the shim has them, [[address, bytes], ...], empty without the shim. Each line on
+stdin makes it generate and print the first line again; the end of stdin ends it.
 """
 
 from __future__ import annotations

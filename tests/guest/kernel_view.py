@@ -67,6 +67,19 @@ def policy_by_address(pid: int) -> dict[int, str]:
     return {int(line.split()[0], 16): line.split()[1] for line in lines}
 
 
+def anonymous_pages(pid: int) -> dict[str, dict[str, int]]:
+    """Pages per node that are the process's own, by the policy of their mapping: those of weights
+    with a policy of their own apart from heap, caches and stacks."""
+    found: dict[str, dict[str, int]] = {}
+    for line in Path(f"/proc/{pid}/numa_maps").read_text().splitlines():
+        if " anon=" not in line:
+            continue
+        counts = found.setdefault(line.split()[1], {})
+        for node, pages in re.findall(r" N(\d+)=(\d+)", line):
+            counts[node] = counts.get(node, 0) + int(pages)
+    return found
+
+
 def task_policy(pid: int) -> str:
     """The policy of what has none of its own: numa_maps shows it at the stack."""
     lines = Path(f"/proc/{pid}/numa_maps").read_text().splitlines()

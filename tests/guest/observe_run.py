@@ -21,7 +21,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from kernel_view import node_of_cpu, one_cpu_per_node, pages_by_node, replica_arenas, task_policy
+from kernel_view import (
+    anonymous_pages,
+    node_of_cpu,
+    one_cpu_per_node,
+    pages_by_node,
+    replica_arenas,
+    task_policy,
+)
 
 from numamirror_cli.memory.status_page import MirrorStatus, read_mirror_status
 
@@ -82,6 +89,7 @@ def look_at(
             "pages": pages_by_node(pid, extents),
         },
         "replicas": replica_arenas(pid),
+        "anonymous": anonymous_pages(pid),
         "reads": reads_when_pinned(pid, generate_again),
         "status": as_dict(read_mirror_status(pid)),
         "scratch": scratch_pages(pid),

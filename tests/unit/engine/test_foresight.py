@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from numamirror_cli.cli import cli
-from numamirror_cli.engine.foresight import foresee
+from numamirror_cli.engine.foresight import divides_by_rows, foresee
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.engine.target import find_target
 from numamirror_cli.errors import NumaMirrorError
-from tests.unit.engine.stand_in import SHARED, Build, own_mirror
+from tests.unit.engine.stand_in import SHARED, Build, ik_llama, own_mirror
 
 Compile = Callable[..., Path]
 
@@ -56,6 +56,18 @@ def test_no_engine_in_sight_is_no_proof(compile_c: Compile) -> None:
     assert foreseen("sh", "-c", "exit", thorough=True) == REACHES
     plain = compile_c("plain", "int main(void) { return 0; }")
     assert foreseen(plain, thorough=True) == REACHES
+
+
+def test_threads_are_held_to_rows_in_engines_whose_ops_pass_the_shim(build: Build) -> None:
+    def divides(program: Path) -> bool:
+        return divides_by_rows([str(program)], os.environ)
+
+    assert divides(build.program(build.one_library()))
+    ik_llama_cpp = build.one_library(names=ik_llama(), name="libik.so")
+    assert not divides(build.program(ik_llama_cpp, name="ik"))
+    bound = build.one_library("-Wl,-Bsymbolic", name="libbound.so")
+    assert not divides(build.program(bound, name="bound"))
+    assert not divides_by_rows(["true"], os.environ)
 
 
 def test_one_usable_engine_of_two_is_enough(build: Build, tmp_path: Path) -> None:

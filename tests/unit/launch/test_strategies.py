@@ -25,6 +25,7 @@ MakeRoot = Callable[..., Path]
 
 MIB = 1 << 20
 REACHED = Preload(("/x/libnumamirror.so",), True)
+UNREACHED = Preload((), False, obstacle="the program is static")
 TWO_NODES = {
     0: {"cpus": "0-7", "mem_mib": 1024, "free_mib": 800},
     1: {"cpus": "8-15", "mem_mib": 1024, "free_mib": 800},
@@ -47,13 +48,14 @@ def planned(
     wishes: dict[str, Any] | None = None,
     policy: Policy | None = DEFAULT,
     bandwidth: Bandwidth | None = None,
+    preload: Preload = REACHED,
+    **evidence: Any,
 ) -> Plan:
     machine = read_machine(root, environ={})
     wished = Wishes(**(wishes or {}))
-    plan = make_plan(machine, wished, Circumstances(policy, REACHED))
-    return with_strategy(
-        plan, machine, strategy, Evidence(engine, bandwidth, policy, REACHED.entries)
-    )
+    plan = make_plan(machine, wished, Circumstances(policy, preload))
+    found = Evidence(engine, bandwidth, policy, preload.entries, **evidence)
+    return with_strategy(plan, machine, strategy, found)
 
 
 def said(plan: Plan) -> str:
@@ -95,19 +97,61 @@ def test_a_model_without_room_for_a_copy_gets_the_policy_alone(make_root: MakeRo
     assert plan.preload == ()
 
 
-def test_a_model_that_fits_in_part_is_mirrored_in_part(make_root: MakeRoot) -> None:
-    nodes = {0: TWO_NODES[0], 1: {**TWO_NODES[1], "free_mib": 132}}
+# 100 MiB of node 1 are available, half of a copy of a model of 200 MiB.
+HALF_A_COPY = {0: TWO_NODES[0], 1: {**TWO_NODES[1], "free_mib": 132}}
+
+
+def test_a_model_that_fits_in_part_is_sharded(make_root: MakeRoot) -> None:
+    nodes = {0: TWO_NODES[0], 1: {**TWO_NODES[1], "free_mib": 160}}
     plan = planned(make_root(nodes), engine=EngineWords(200 * MIB))
+    assert plan.strategy == "shard"
+    assert plan.choice is not None
+    assert "64 % of the reads" in plan.choice.because
+    assert planned_environment(plan, "")["NUMAMIRROR_STRATEGY"] == "shard"
+
+
+@pytest.mark.parametrize(
+    "against", [{"divides_rows": False}, {"refused": frozenset({"move_pages"})}], ids=str
+)
+def test_where_rows_cannot_be_placed_a_part_is_mirrored(
+    make_root: MakeRoot, against: dict[str, Any]
+) -> None:
+    """In ik_llama.cpp threads cannot be held to rows; under Podman's filter pages do not move."""
+    plan = planned(make_root(HALF_A_COPY), engine=EngineWords(200 * MIB), **against)
     assert plan.strategy == "mirror"
     assert plan.choice is not None
     assert "50 % of the reads" in plan.choice.because
+
+
+POLICY_CALLS = frozenset({"get_mempolicy", "set_mempolicy", "mbind"})
+
+
+def test_where_all_policy_calls_are_refused_the_program_runs_as_it_is(make_root: MakeRoot) -> None:
+    """As under Docker's filter without CAP_SYS_NICE: where a copy lands would not be known."""
+    root = make_root(TWO_NODES)
+    plan = planned(root, engine=EngineWords(MIB, 4), policy=None, refused=POLICY_CALLS)
+    assert (plan.strategy, plan.policy, plan.preload) == ("none", None, ())
+    assert plan.choice is not None
+    assert "get_mempolicy, set_mempolicy, mbind" in plan.choice.because
+    assert planned(root, "mirror", policy=None, refused=POLICY_CALLS).strategy == "mirror"
+
+
+@pytest.mark.parametrize("call", sorted(POLICY_CALLS))
+def test_where_one_policy_call_is_refused_copies_are_made_all_the_same(
+    make_root: MakeRoot, call: str
+) -> None:
+    policy = None if call == "get_mempolicy" else DEFAULT
+    engine = EngineWords(100 * MIB)
+    plan = planned(make_root(TWO_NODES), engine=engine, policy=policy, refused=frozenset({call}))
+    assert plan.strategy == "mirror"
 
 
 def test_measured_figures_decide(make_root: MakeRoot) -> None:
     plan = planned(make_root(TWO_NODES), engine=EngineWords(100 * MIB), bandwidth=FIGURES)
     assert plan.strategy == "mirror"
     assert plan.choice is not None
-    assert "times the speed of prefer" in plan.choice.because
+    assert "times the speed of interleave" in plan.choice.because
+    assert plan.choice.would_change == "less free memory: then shard"
 
 
 def test_copies_per_socket_are_what_was_asked_for(make_root: MakeRoot) -> None:
@@ -123,26 +167,43 @@ def test_a_policy_of_the_caller_rules_bind_and_interleave_out(make_root: MakeRoo
     root = make_root(TWO_NODES)
     few = EngineWords(100 * MIB, threads=4)
     assert planned(root, engine=few, policy=caller).strategy == "mirror"
-    for strategy in ("bind", "interleave"):
-        plan = planned(root, strategy, policy=caller)
-        assert plan.strategy == "mirror"
+    for strategy, preload in (("bind", REACHED), ("interleave", UNREACHED)):
+        plan = planned(root, strategy, policy=caller, preload=preload)
+        assert plan.strategy != strategy
         assert f"--strategy {strategy} is not possible" in said(plan)
         assert "interleave:0-1 set by the caller is kept" in said(plan)
 
 
-def test_interleave_spreads_the_process_where_there_is_no_gpu(make_root: MakeRoot) -> None:
-    plan = planned(make_root(TWO_NODES), "interleave")
-    assert str(plan.policy) == "interleave:0-1"
-    assert planned_environment(plan, "") == {}
+@pytest.mark.parametrize("pci", [[], [GPU]], ids=["no GPU", "GPU"])
+def test_interleave_is_of_the_weights_alone(make_root: MakeRoot, pci: list[Any]) -> None:
+    """The process's own policy stays that of home, where a GPU's pinned buffers belong."""
+    plan = planned(make_root(TWO_NODES, pci=pci), "interleave")
+    assert (plan.strategy, plan.uses_shim, plan.mirrors) == ("interleave", True, False)
+    assert planned_environment(plan, "")["NUMAMIRROR_STRATEGY"] == "interleave"
+    assert str(plan.policy) == f"preferred:{1 if pci else 0}"
+
+
+def test_without_the_shim_the_process_is_interleaved_where_there_is_no_gpu(
+    make_root: MakeRoot,
+) -> None:
+    plan = planned(make_root(TWO_NODES), "interleave", preload=UNREACHED)
+    assert (plan.strategy, str(plan.policy)) == ("interleave", "interleave:0-1")
+    assert not plan.uses_shim
+    assert "all memory of the process" in plan.reason
+    assert "static" in plan.reason
 
 
 @pytest.mark.parametrize("there", ["in the machine", "on the command line"])
-def test_interleave_is_not_for_a_process_that_uses_a_gpu(make_root: MakeRoot, there: str) -> None:
+def test_a_process_that_uses_a_gpu_is_never_interleaved_as_a_whole(
+    make_root: MakeRoot, there: str
+) -> None:
     pci = [GPU] if there == "in the machine" else []
     engine = EngineWords(100 * MIB, uses_gpus=there == "on the command line")
-    plan = planned(make_root(TWO_NODES, pci=pci), "interleave", engine)
-    assert plan.strategy == "mirror"
-    assert "its pinned buffers too" in said(plan)
+    plan = planned(make_root(TWO_NODES, pci=pci), "interleave", engine, preload=UNREACHED)
+    assert plan.strategy == "prefer"
+    assert plan.policy is not None
+    assert plan.policy.mode == "preferred"
+    assert "not spread where a GPU pins its buffers" in said(plan)
 
 
 def test_prefer_and_none_leave_the_shim_out(make_root: MakeRoot) -> None:

@@ -19,6 +19,7 @@ from numamirror_cli.memory import status_layout, status_page
 from numamirror_cli.memory.status_layout import (
     BufferLayout,
     CopyLayout,
+    GroupLayout,
     StatusLayout,
     ThreadLayout,
 )
@@ -33,6 +34,7 @@ LAYOUTS = {
     "nm_status_copy": CopyLayout,
     "nm_status_thread": ThreadLayout,
     "nm_status_buffer": BufferLayout,
+    "nm_status_group": GroupLayout,
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
+from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
 from numamirror_cli.plan.bandwidth import bandwidth_by_hand
 from numamirror_cli.plan.observed import observed_reads, share_error, speed_against_now
 from numamirror_cli.plan.predict import FIXED_CPU, Reader
@@ -118,3 +120,22 @@ def test_without_a_bench_shares_are_shown_and_speeds_are_not(
 ) -> None:
     page = shown(status(reads(0, GIB, 0), reads(1, 0, GIB, tid=2)), None, capsys)
     assert "? (bench)" in page
+
+
+def test_the_tensors_that_were_read_from_elsewhere_are_named_the_most_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = [TensorGroup(f"blk.*.kind_{n}.weight", 3, GIB, GIB, n * GIB) for n in range(10)]
+    groups.append(TensorGroup("*", 7, GIB, 0, GIB // 2))
+    found = replace(status(reads(0, GIB, 0), reads(1, 0, GIB, tid=2)), groups=tuple(groups))
+    page = shown(found, None, capsys)
+    rows = [line.split() for line in page.splitlines() if line.startswith("blk.")]
+    assert [row[0] for row in rows] == [f"blk.*.kind_{n}.weight" for n in range(9, 1, -1)]
+    assert rows[0][1:] == ["3", "1", "GiB", "9", "GiB", "90", "%"]
+    assert max(map(len, page.splitlines())) <= 80
+
+
+def test_where_all_was_local_no_tensors_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = replace(status(reads(0, GIB, 0)), groups=(TensorGroup("output", 1, GIB, GIB, 0),))
+    assert "output" not in shown(found, None, capsys)

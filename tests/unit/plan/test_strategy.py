@@ -54,6 +54,41 @@ def test_what_fits_in_part_is_mirrored_in_part() -> None:
     assert "40 %" in chosen.because
 
 
+EVERYTHING = frozenset(("mirror", "shard", "prefer", "interleave", "bind", "none"))
+# 20 GiB free beside the 120 that the model takes on node 0: two thirds of a copy would not fit.
+TIGHT: dict[str, Any] = {
+    "there": {0: 240 * GIB, 1: 40 * GIB},
+    "partial_coverage": 0.6,
+    "possible": EVERYTHING,
+}
+
+
+@pytest.mark.parametrize("figures", [None, FIGURES])
+def test_where_copies_do_not_fit_rows_are_placed_with_their_readers(
+    figures: Bandwidth | None,
+) -> None:
+    chosen = choose(**TIGHT, bandwidth=figures)
+    assert chosen.name == "shard"
+    assert chosen.would_change
+
+
+@pytest.mark.parametrize("figures", [None, FIGURES])
+def test_where_copies_fit_threads_are_not_held_to_rows(figures: Bandwidth | None) -> None:
+    assert choose(possible=EVERYTHING, bandwidth=figures).name == "mirror"
+
+
+def test_a_part_that_serves_nearly_all_reads_is_mirrored_rather_than_sharded() -> None:
+    assert choose(**{**TIGHT, "partial_coverage": 0.95}).name == "mirror"
+    assert choose(**{**TIGHT, "partial_coverage": 0.85}).name == "shard"
+    assert choose(**{**TIGHT, "partial_coverage": 0.97}, bandwidth=FIGURES).name == "mirror"
+
+
+def test_rows_are_not_placed_for_threads_that_the_nodes_do_not_divide() -> None:
+    assert choose(**TIGHT, threads=62).name == "shard"
+    assert choose(**TIGHT, threads=63).name == "mirror"
+    assert choose(**TIGHT, threads=63).because.startswith("a part that serves 60 %")
+
+
 def test_without_room_for_a_copy_the_home_is_preferred() -> None:
     chosen = choose(there={0: 240 * GIB, 1: 0}, partial_coverage=0.0)
     assert chosen.name == "prefer"
@@ -62,7 +97,10 @@ def test_without_room_for_a_copy_the_home_is_preferred() -> None:
 
 def test_one_node_and_refused_policies_need_no_strategy() -> None:
     assert choose(cores={0: 32}, there={0: 240 * GIB}).name == "none"
-    assert choose(policy_refused=True).name == "none"
+    refused = choose(refused="get_mempolicy, set_mempolicy, mbind")
+    assert refused.name == "none"
+    assert "set_mempolicy" in refused.because
+    assert "--strategy mirror" in refused.would_change
 
 
 def test_an_unknown_model_is_mirrored_as_far_as_it_turns_out_to_fit() -> None:

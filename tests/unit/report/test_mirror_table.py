@@ -227,3 +227,23 @@ def test_a_rehearsed_shard_is_not_said_to_lie_anywhere():
     assert "shard rehearsed with 2 pretend nodes" in said(status).replace("\n", " ")
     assert "of their reader" not in said(status)
     assert "of their reader" in said(replace(status, rehearsal=0)).replace("\n", " ")
+
+
+def interleaved(first: int, second: int) -> MirrorStatus:
+    """Of 512 sampled pages, so many on node 0 and on node 1."""
+    parts = tuple(
+        replace(copy, role="part", sampled_local=there)
+        for copy, there in zip(MIRRORED.copies, (first, second), strict=True)
+    )
+    return replace(
+        MIRRORED, state="interleaved", interleaved_bytes=235 * MIB, mirrored_bytes=0, copies=parts
+    )
+
+
+def test_an_interleaved_copy_is_told_by_where_its_pages_are():
+    even, uneven = said(interleaved(250, 262)), said(interleaved(500, 12))
+    assert even.startswith("ok: interleaved: 235 MiB at one copy, of its sampled pages")
+    assert "49 % on node 0, 51 % on node 1" in even.replace("\n", " ")
+    assert uneven.startswith("warn: NOT interleaved evenly")
+    assert "Interleaved: 235 MiB of 235 MiB" in printed(render_mirror(interleaved(256, 256)))
+    assert mirror_json(interleaved(256, 256))["nodes"]["0"]["role"] == "part"
