@@ -13,6 +13,8 @@ from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.ram import ram_of
 from numamirror_cli.report.plan import notice_sentence
 from numamirror_cli.report.plan_advice import advise
+from tests.unit.plan.made_models import write_gguf
+from tests.unit.plan.test_plan_command import MakeRoot, document, plan, strategies
 
 GB, GIB = 10**9, 2**30
 
@@ -79,3 +81,69 @@ def test_n04_what_fits_one_node_should_be_compared(case: dict[str, Any]) -> None
     assert "compare with --strategy bind before paying for" in said
     too_large = ram_of("bind", 300 * GIB, 0, [[0], [1]], 0, there)
     assert advice.fits_one_node(too_large, len(there)) is None
+
+
+# ---- the same through the command: a model file of that size, on a machine of those nodes ----
+
+ROW_BYTES = 2 * 8192
+
+
+def model_of(path: Path, size: float) -> Path:
+    """A file with one F16 matrix of that many bytes, but for a part of a row, and no KV cache to
+    speak of. Its weights are a hole."""
+    tensors = {
+        "blk.0.ffn_up.weight": ((8192, int(size / ROW_BYTES)), "F16"),
+        "output.weight": ((32, 32), "F32"),
+    }
+    return write_gguf(path / "model.gguf", tensors, {"block_count": 1, "context_length": 1})
+
+
+def machine_of(make_root: MakeRoot, node_bytes: list[float], **facts: Any) -> Path:
+    """Nodes of which all is free, of 8 CPUs each."""
+    nodes: dict[int, dict[str, Any]] = {}
+    for node, size in enumerate(node_bytes):
+        mib = int(size / 2**20)
+        nodes[node] = {"cpus": f"{8 * node}-{8 * node + 7}", "mem_mib": mib, "free_mib": mib}
+    return make_root(nodes, **facts)
+
+
+def test_n01_plan_adds_up_four_copies_and_two(
+    case: dict[str, Any], make_root: MakeRoot, tmp_path: Path
+) -> None:
+    packages = {f"{16 * n}-{16 * n + 15}": n for n in range(len(case["sockets"]))}
+    root = machine_of(make_root, [size * GB for size in case["nodes_gb"]], packages=packages)
+    found = document("--root", root, model_of(tmp_path, case["weights_gb"] * GB))
+    rows = strategies(found)
+    assert rows["mirror node"]["bytes"] == pytest.approx(1500 * GB, rel=1e-3)
+    assert not rows["mirror node"]["fits"]
+    assert rows["mirror socket"]["bytes"] == pytest.approx(750 * GB, rel=1e-3)
+    assert rows["mirror socket"]["fits"]
+    assert not rows["bind"]["fits"]
+    assert found["choice"]["strategy"] == "shard"
+
+
+def test_n02_plan_warns_of_pinned_memory_that_no_node_holds(
+    case: dict[str, Any], make_root: MakeRoot, tmp_path: Path
+) -> None:
+    root = machine_of(make_root, [size * GB for size in case["nodes_gb"]])
+    model = model_of(tmp_path, case["pinned_gib"] * GIB)
+    pins = ["-ngl", "9", "-ot", "ffn=CPU", "--no-mmap"]
+    said = plan("--root", root, model, "--", *pins).stdout
+    assert "larger than any node" in said
+    assert "GGML_CUDA_NO_PINNED=1" in said
+    assert "larger than any node" not in plan("--root", root, model, "--", *pins[:-1]).stdout
+
+
+def test_n04_plan_weighs_one_node_before_two_copies(
+    case: dict[str, Any], make_root: MakeRoot, tmp_path: Path
+) -> None:
+    gpu = {"address": "0000:82:00.0", "pci_class": "0x030200", "vendor": "0x10de", "numa_node": 1}
+    root = machine_of(make_root, [free * GIB for free in case["node_free_gib"]], pci=[gpu])
+    model = model_of(tmp_path, case["weights_gib"] * GIB)
+    found = document("--root", root, model, "--", "-ngl", "0", "-t", "8")
+    rows = strategies(found)
+    assert rows["mirror node"]["bytes"] == pytest.approx(2 * case["weights_gib"] * GIB, rel=1e-3)
+    assert rows["bind"]["needs"][0]["nodes"] == [1]
+    assert rows["bind"]["bytes"] == pytest.approx(case["weights_gib"] * GIB, rel=1e-3)
+    assert any("fits on node 1" in note["what"] for note in found["notes"])
+    assert found["choice"]["strategy"] == "bind"
