@@ -21,7 +21,7 @@ from numamirror_cli.launch.record import write_whole
 from numamirror_cli.launch.session import Outcome, Session
 from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
 from numamirror_cli.plan.cores import cores_by_mirror_node
-from numamirror_cli.plan.predict import Reader
+from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU, Reader
 from numamirror_cli.report.live import LiveReport
 from numamirror_cli.report.run import (
     dry_run_lines,
@@ -280,7 +280,8 @@ def _plan_object(ready: Preflight, environment: dict[str, str]) -> dict[str, Any
 
 def _report(ready: Preflight, outcome: Outcome, report: str) -> None:
     if report == "full":
-        print_report(ready.plan, outcome, _reader(ready))
+        fixed = FIXED_WITH_GPU if ready.evidence.engine.uses_gpus else FIXED_CPU
+        print_report(ready.plan, outcome, _reader(ready), fixed)
     elif report == "summary":
         for line in summary_lines(ready.plan, outcome):
             say(line)
@@ -293,7 +294,10 @@ def _reader(ready: Preflight) -> Reader | None:
         return None
     home = ready.plan.home.node
     return Reader(
-        bandwidth, cores_by_mirror_node(machine), machine.mirror_nodes[0] if home is None else home
+        bandwidth,
+        cores_by_mirror_node(machine),
+        machine.mirror_nodes[0] if home is None else home,
+        ready.evidence.engine.threads,
     )
 
 

@@ -31,9 +31,11 @@ _WHAT_IT_TAKES = {
 }
 
 
-def render_observed(status: MirrorStatus, machine: Reader | None, now: float) -> RenderableType:
+def render_observed(
+    status: MirrorStatus, machine: Reader | None, now: float, fixed: float = FIXED_CPU
+) -> RenderableType:
     """Tables of reads by node and of strategies. machine: with a bench, for speeds; now: seconds
-    since 1970 when the status was read."""
+    since 1970 when the status was read; fixed: as in predict.py."""
     observed = observed_reads(status)
     parts: list[RenderableType] = [Text(line) for line in _facts(status, observed, now)]
     if observed.bytes:
@@ -41,22 +43,34 @@ def render_observed(status: MirrorStatus, machine: Reader | None, now: float) ->
     if remote := _most_remote(status):
         parts += [Text(), _tensors(remote)]
     if len(status.copies) > 1 and observed.bytes:
-        parts += [Text(), _strategies(observed, len(status.copies), machine)]
+        parts += [Text(), *_strategies(observed, len(status.copies), machine, fixed)]
     return Group(*parts)
 
 
 def _facts(status: MirrorStatus, observed: Observed, now: float) -> Iterator[str]:
+    if status.rehearsal:
+        pretend = counted(status.rehearsal, "pretend node")
+        yield f"A rehearsal with {pretend}: no reads are nearer than others"
+    weights = f"{size(status.gemm_bytes)} in {counted(status.gemm_tensors, 'tensor')}"
     if observed.per_token is not None:
         tokens = counted(observed.tokens, "token")
-        yield f"GEMM read {size(observed.per_token)} of weights per token, in {tokens}"
-    if status.gemm_bytes:
-        yield (
-            f"of {size(status.gemm_bytes)} in {counted(status.gemm_tensors, 'tensor')}, "
-            f"{size(status.observed_bytes)} of them looked for"
-        )
+        yield f"GEMM read {size(observed.per_token)} per token ({tokens}), of weights of {weights}"
+    elif status.gemm_bytes:
+        yield f"Weights that GEMM reads: {weights}"
+    if status.observed_bytes < status.gemm_bytes:
+        yield f"The kernel said where {size(status.observed_bytes)} of them are"
     if status.placement_unix_ns:
         ago = max(0.0, now - status.placement_unix_ns / 1e9)
-        yield f"Their pages last moved {two_digits(ago)} s ago"
+        yield f"Their pages were last seen to move {_duration(ago)} ago"
+
+
+def _duration(seconds: float) -> str:
+    """ "2.9 s", "14 min", "3.5 h": two digits, as far as anybody needs them."""
+    if seconds < 120:
+        return f"{two_digits(seconds)} s"
+    if seconds < 7200:
+        return f"{two_digits(seconds / 60)} min"
+    return f"{two_digits(seconds / 3600)} h"
 
 
 def _reads(observed: Observed) -> Table:
@@ -103,20 +117,26 @@ def _tensors(groups: Sequence[TensorGroup]) -> Table:
     return table
 
 
-def _strategies(observed: Observed, nodes: int, machine: Reader | None) -> Table:
+def _strategies(
+    observed: Observed, nodes: int, machine: Reader | None, fixed: float
+) -> Iterator[RenderableType]:
     right = ("Local reads", "Decode speed")
     table = plain_table("Strategy", *right, "Takes", right=right)
     for strategy, share in local_shares(nodes).items():
-        table.add_row(
-            strategy, percent(share), _speed(strategy, observed, machine), _WHAT_IT_TAKES[strategy]
-        )
-    return table
+        speed = _speed(strategy, observed, machine, fixed)
+        table.add_row(strategy, percent(share), speed, _WHAT_IT_TAKES[strategy])
+    yield table
+    if machine is None:
+        yield Text("(numamirror bench measures the machine: then speeds are predicted too)")
+    else:
+        yield Text(f"(decode speed: times that of this run, by {machine.bandwidth.source})")
 
 
-def _speed(strategy: str, observed: Observed, machine: Reader | None) -> str:
+def _speed(strategy: str, observed: Observed, machine: Reader | None, fixed: float) -> str:
     ratio = None
     if machine is not None:
-        ratio = speed_against_now(strategy, observed, machine, FIXED_CPU)
+        ratio = speed_against_now(strategy, observed, machine, fixed)
     if ratio is None:
-        return "? (bench)"
-    return f"x {two_digits(ratio.low)} to {two_digits(ratio.high)}"
+        return "?"
+    low, high = two_digits(ratio.low), two_digits(ratio.high)
+    return f"x {low}" if low == high else f"x {low} to {high}"

@@ -12,6 +12,7 @@ from numamirror_cli.launch.plan import Plan
 from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshot
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.plan.predict import FIXED_CPU
 from numamirror_cli.report.run import stderr_may_be_gone, write_message
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from numamirror_cli.report.verdict import Verdict
 
 
-def print_report(plan: Plan, outcome: Outcome, machine: Reader | None = None) -> None:
+def print_report(
+    plan: Plan, outcome: Outcome, machine: Reader | None = None, fixed: float = FIXED_CPU
+) -> None:
     """Tables and verdict on stderr: where the pages lay at the last look, what was mirrored or
-    observed. machine: its bandwidth, for what a strategy would make of it."""
+    observed. machine, fixed: as in plan/predict.py, for what a strategy would make of it."""
     from rich.console import Group
     from rich.text import Text
 
@@ -41,7 +44,7 @@ def print_report(plan: Plan, outcome: Outcome, machine: Reader | None = None) ->
         parts.append(render_placement(shot.placement, shot.pid, shot.command))
         parts.append(Text(f"({moment(shot)})"))
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
-        parts += [Text(), _render_reads(plan, outcome.mirror, machine)]
+        parts += [Text(), _render_reads(plan, outcome.mirror, machine, fixed)]
     parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
     with stderr_may_be_gone():
         console = message_console()
@@ -50,12 +53,14 @@ def print_report(plan: Plan, outcome: Outcome, machine: Reader | None = None) ->
         write_message("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
-def _render_reads(plan: Plan, status: MirrorStatus, machine: Reader | None) -> RenderableType:
+def _render_reads(
+    plan: Plan, status: MirrorStatus, machine: Reader | None, fixed: float
+) -> RenderableType:
     from numamirror_cli.report.mirror import render_mirror
     from numamirror_cli.report.observe import render_observed
 
     if plan.strategy == "observe":
-        return render_observed(status, machine, time.time())
+        return render_observed(status, machine, time.time(), fixed)
     return render_mirror(status)
 
 
@@ -150,8 +155,9 @@ def _observed(status: MirrorStatus) -> Verdict:
 
     if status.locality is None:
         return Verdict(OK, "observed: no weights were read")
+    pretend = " (pretend nodes)" if status.rehearsal else ""
     text = f"observed: {percent(status.locality)} of {size(status.read_bytes)} read from own memory"
-    return Verdict(OK, text, "")
+    return Verdict(OK, text + pretend)
 
 
 def _no_engine() -> Verdict:

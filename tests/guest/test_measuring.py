@@ -155,7 +155,7 @@ def test_interleaving_changes_no_output(results: dict[str, Result]) -> None:
 
 def test_the_report_names_bytes_per_token_shares_and_strategies(results: dict[str, Result]) -> None:
     said = results["all on node 0"].json()["stderr"]
-    assert "of weights per token" in said
+    assert "per token (" in said
     assert "±" in said
     assert "shard" in said and "interleave" in said
 

@@ -98,8 +98,10 @@ def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "80")
     page = shown(status(reads(0, GIB, 0), reads(1, 0, GIB, tid=2)), MACHINE, capsys)
     lines = [line.split() for line in page.splitlines()]
-    assert page.startswith("GEMM read 512 MiB of weights per token, in 10 tokens\n")
-    assert "Their pages last moved 30 s ago" in page
+    assert page.startswith(
+        "GEMM read 512 MiB per token (10 tokens), of weights of 1 GiB in 100 tensors\n"
+        "Their pages were last seen to move 30 s ago\n"
+    )
     assert ["0", "1", "1", "GiB", "100", "%", "0", "%"] in lines
     assert ["1", "1", "1", "GiB", "0", "%", "100", "%"] in lines
     (total,) = [line for line in page.splitlines() if line.startswith("all")]
@@ -119,7 +121,7 @@ def test_without_a_bench_shares_are_shown_and_speeds_are_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = shown(status(reads(0, GIB, 0), reads(1, 0, GIB, tid=2)), None, capsys)
-    assert "? (bench)" in page
+    assert "numamirror bench measures the machine" in page
 
 
 def test_the_tensors_that_were_read_from_elsewhere_are_named_the_most_first(
@@ -139,3 +141,23 @@ def test_the_tensors_that_were_read_from_elsewhere_are_named_the_most_first(
 def test_where_all_was_local_no_tensors_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     found = replace(status(reads(0, GIB, 0)), groups=(TensorGroup("output", 1, GIB, GIB, 0),))
     assert "output" not in shown(found, None, capsys)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(2.9, "2.9 s"), (119, "120 s"), (840, "14 min"), (9000, "2.5 h")]
+)
+def test_how_long_ago_pages_moved_has_a_unit_that_a_person_would_choose(
+    seconds: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = replace(status(), placement_unix_ns=int((1030 - seconds) * 1e9))
+    assert f"last seen to move {said} ago" in shown(found, None, capsys)
+
+
+def test_a_rehearsal_is_labelled(capsys: pytest.CaptureFixture[str]) -> None:
+    page = shown(replace(status(), rehearsal=2), None, capsys)
+    assert page.startswith("A rehearsal with 2 pretend nodes: no reads are nearer than others\n")
+
+
+def test_what_the_kernel_did_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    page = shown(replace(status(), observed_bytes=GIB // 2), None, capsys)
+    assert "The kernel said where 512 MiB of them are" in page
