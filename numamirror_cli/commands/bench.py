@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands.pictures import write_picture
+from numamirror_cli.commands.shared import json_option, svg_option
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.host import read_host
 from numamirror_cli.machine.model import Machine
@@ -23,13 +24,8 @@ _ROOT = Path("/")
 
 
 @click.command("bench")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the matrices as a picture too.",
-)
+@json_option
+@svg_option("Write the matrices as a picture too.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.05, 18),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.shared import json_option
 from numamirror_cli.machine.nodes import read_nodes
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.model_cache import (
@@ -32,7 +33,7 @@ from numamirror_cli.report.reading import reading_progress
     metavar="NODE|interleave",
     help="Read it in on that node, or spread over all; what lies elsewhere is dropped first.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@json_option
 def command(model: Path, evict: bool, warm: str | None, as_json: bool) -> None:
     """Say how much of a model file is in the page cache, and on which nodes.
 

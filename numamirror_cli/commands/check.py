@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.shared import json_option
 from numamirror_cli.engine.elf import read_elf
 from numamirror_cli.engine.examination import (
     Examination,
@@ -36,7 +37,7 @@ check: no such program, library or process.
     epilog=_EPILOG,
     no_args_is_help=True,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@json_option
 @click.argument(
     "words",
     nargs=-1,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.shared import json_option, root_option
 from numamirror_cli.doctor.diagnosis import diagnose, gather_facts, is_bad
 from numamirror_cli.machine.archive import open_root
 
@@ -19,15 +20,8 @@ or 127 when the program cannot be run or is not there.
 
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False}, epilog=_EPILOG)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
-@click.option(
-    "--root",
-    type=click.Path(exists=True, path_type=Path),
-    default=Path("/"),
-    envvar="NUMAMIRROR_ROOT",
-    metavar="DIR|FILE.tar.xz",
-    help="Look at the machine of this dump.  [env: NUMAMIRROR_ROOT]",
-)
+@json_option
+@root_option("Look at the machine of this dump.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[[--] PROGRAM [ARGUMENT]...]")
 def command(words: tuple[str, ...], as_json: bool, root: Path) -> None:
     """Say what stands in the way of local reads, one line per check, each with its remedy.

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands.pictures import write_picture
+from numamirror_cli.commands.shared import json_option, svg_option
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.find import follow_wrapper, the_process
 from numamirror_cli.memory.inspection import Inspection, inspect_process
@@ -21,13 +22,8 @@ from numamirror_cli.report.judgement import judge
 @click.command()
 @click.argument("target", metavar="PID|NAME")
 @click.option("--exact", is_flag=True, help="Count every page, also of a very large process.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a picture too: what lies on each node, and threads.",
-)
+@json_option
+@svg_option("Write a picture too: what lies on each node, and threads.")
 @click.option("--watch", is_flag=True, help="Look again and again; with --json, a line each time.")
 @click.option(
     "--until-settled",

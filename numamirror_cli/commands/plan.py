@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.shared import json_option, root_option
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.cpulist import format_list
@@ -48,15 +49,8 @@ from numamirror_cli.plan.predict import Measured
     metavar="N",
     help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
-@click.option(
-    "--root",
-    type=click.Path(exists=True, path_type=Path),
-    default=Path("/"),
-    envvar="NUMAMIRROR_ROOT",
-    metavar="DIR|FILE.tar.xz",
-    help="Plan for the machine of this dump.  [env: NUMAMIRROR_ROOT]",
-)
+@json_option
+@root_option("Plan for the machine of this dump.")
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.gguf")
 @click.argument(
     "engine_args", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ENGINE ARGUMENT]..."

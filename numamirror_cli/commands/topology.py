@@ -9,20 +9,16 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands.pictures import write_picture
+from numamirror_cli.commands.shared import json_option, root_option, svg_option
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.read import read_machine
 
 
 @click.command("topology")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
+@json_option
 @click.option("--draw", is_flag=True, help="Draw sockets, nodes and GPUs as boxes.")
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a picture: sockets, memory, GPUs, distances.",
-)
+@svg_option("Write a picture: sockets, memory, GPUs, distances.")
 @click.option(
     "--gather",
     "archive",
@@ -30,14 +26,7 @@ from numamirror_cli.machine.read import read_machine
     metavar="FILE.tar.xz",
     help="Write what a bug report needs, without serial numbers, MAC addresses and names.",
 )
-@click.option(
-    "--root",
-    type=click.Path(exists=True, path_type=Path),
-    default=Path("/"),
-    envvar="NUMAMIRROR_ROOT",
-    metavar="DIR|FILE.tar.xz",
-    help="Read this machine's dump instead of this machine.  [env: NUMAMIRROR_ROOT]",
-)
+@root_option("Read this machine's dump instead of this machine.")
 def command(as_json: bool, draw: bool, svg: Path | None, archive: Path | None, root: Path) -> None:
     """Show nodes, distances, sockets and GPUs, which node is home and why.
 

@@ -1,0 +1,37 @@
+"""Options that several commands have, so that they are spelled and described alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md)."
+)
+
+
+def root_option(purpose: str) -> Decorator:
+    """`--root` of the commands that read a directory or an archive of `topology --gather`."""
+    return click.option(
+        "--root",
+        type=click.Path(exists=True, path_type=Path),
+        default=Path("/"),
+        envvar="NUMAMIRROR_ROOT",
+        metavar="DIR|FILE.tar.xz",
+        help=f"{purpose}  [env: NUMAMIRROR_ROOT]",
+    )
+
+
+def svg_option(purpose: str) -> Decorator:
+    """`--svg FILE`; write_picture writes it."""
+    return click.option(
+        "--svg",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=purpose,
+    )
