@@ -7,6 +7,7 @@
 # make test-messages  which of our messages does no test bring about?
 # make release  a dry run: does everything agree, and what would be given away?
 # make session the session in the README, on two emulated nodes
+# make screens every command's screen in docs/screens.md, on emulated machines
 SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -15,7 +16,7 @@ SOURCES := $(shell find numamirror_cli native man docs -type f -not -name '*.pyc
            pyproject.toml README.md CHANGELOG.md
 C_FILES = $(shell find native tests -name '*.[ch]')
 
-.PHONY: engines-table test-engines-full demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session wheels release bench clean
+.PHONY: engines-table test-engines-full demo test lint format test-native test-unit test-engines test-reliability test-guest fuzz test-packaging test-messages man session screens wheels release bench clean
 
 demo: $(VENV)/.demo
 	@$(PYTHON) tests/engines/demo.py
@@ -121,6 +122,9 @@ man: $(VENV)/.all
 
 session: $(VENV)/.all
 	$(PYTHON) tools/session.py
+
+screens: $(VENV)/.all
+	$(PYTHON) tools/screens.py
 
 # ---- what is given away ----
 

@@ -2,12 +2,15 @@
 
 import argparse
 import os
+import sys
 
 import xllamacpp
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("-m", "--model", required=True)
 parser.add_argument("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
+parser.add_argument("--stay", action="store_true", help="Stay until standard input ends.")
+parser.add_argument("-n", "--predict", type=int, default=12, help="Tokens of the answer.")
 options = parser.parse_args()
 
 params = xllamacpp.CommonParams()
@@ -20,6 +23,12 @@ params.cpuparams.n_threads = options.threads
 params.cpuparams_batch.n_threads = options.threads
 
 server = xllamacpp.Server(params)
-prompt = "The capital of France is"
-answer = server.handle_completions({"prompt": prompt, "max_tokens": 12, "temperature": 0})
-print(prompt + answer["choices"][0]["text"])
+request = {
+    "prompt": "The capital of France is",
+    "max_tokens": options.predict,
+    "temperature": 0,
+}
+answer = server.handle_completions(request)
+print(request["prompt"] + answer["choices"][0]["text"], flush=True)
+if options.stay:
+    sys.stdin.read()

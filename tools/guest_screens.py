@@ -1,0 +1,79 @@
+"""Commands typed on an emulated machine, and the screens that they leave: for README and docs/."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "engines")]
+
+import fetch  # noqa: E402
+from guest.vm import Guest, Result, Step, boot  # noqa: E402
+
+MODEL = "gemma-3-270m.gguf"
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What is typed, in an empty directory with the model and the recipe's answer.py.
+
+    typed: shown after the prompt. script: what really runs where that differs, such as an engine
+    that goes on in the background. exits: the status that is right for it.
+    """
+
+    name: str
+    typed: str
+    script: str = ""
+    exits: int = 0
+
+
+def take(guest: Guest, screens: Sequence[Screen], limit: float = 1200) -> dict[str, str]:
+    """The screen of each, in colours, by name. limit: seconds, boot included.
+
+    Raises SystemExit showing the first one that ended otherwise than it should.
+    """
+    model = fetch.gemma()
+    with tempfile.TemporaryDirectory() as work:
+        steps = [_step(screen, model) for screen in screens]
+        results = boot(guest, steps, Path(work), limit)
+    for result in results.values():
+        print(f"{guest.name}: {result.name}, {result.seconds:.0f} s", file=sys.stderr)
+    return {screen.name: _checked(screen, results[screen.name]) for screen in screens}
+
+
+def typed(screen: Screen, shown: Mapping[str, str]) -> str:
+    """A prompt, the command and its screen."""
+    return f"$ {screen.typed}\n{shown[screen.name].rstrip()}\n"
+
+
+def plain(coloured: str) -> str:
+    """Without colours and blanks at the ends of lines."""
+    lines = Text.from_ansi(coloured).plain.splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _step(screen: Screen, model: Path) -> Step:
+    programs = shlex.quote(str(Path(sys.executable).parent))
+    script = (
+        f'exec 2>&1; PATH={programs}:"$PATH"; mkdir -p "$TMPDIR/here"; cd "$TMPDIR/here"; '
+        f"ln -sf {shlex.quote(str(model))} {MODEL}; "
+        f"ln -sf {shlex.quote(str(REPOSITORY))}/docs/recipes/answer.py .; "
+        f"{screen.script or screen.typed}"
+    )
+    # Colours for the picture; the text goes without.
+    environment = {"FORCE_COLOR": "1", "PYTHON_COLORS": "0"}
+    return Step(screen.name, ("sh", "-c", script), limit=400, environment=environment)
+
+
+def _checked(screen: Screen, result: Result) -> str:
+    if result.code != screen.exits:
+        raise SystemExit(f"the screen failed: {result}")
+    # Where the virtual environment lies is nobody's business.
+    return result.stdout.replace(sys.prefix, "~/venv")

@@ -1,0 +1,132 @@
+"""`make screens`: every command as a new user would type it, on two nodes and on one.
+
+Boots both machines under QEMU, types, and writes what was to be seen to docs/screens.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guest_screens import MODEL, REPOSITORY, Screen, plain, take, typed
+
+from guest.catalogue import ONE_NODE, TWO_NODES  # isort: skip
+from guest.vm import Guest  # isort: skip
+
+PAGE = REPOSITORY / "docs" / "screens.md"
+COLUMNS = 80
+# Few tokens: emulated threads that wait for each other are slow.
+ENGINE = f"python3 answer.py -n 4 -m {MODEL}"
+# An engine that has answered, and stays until its standard input ends.
+RUN = f"numamirror run --min-size 0 -- {ENGINE} --stay"
+
+BEFORE = """\
+# What one sees
+
+Every command on a machine with two nodes, then on one with one node. `make
+screens` has typed all of this on two machines that QEMU emulates, which makes
+their speeds meaningless; the engine is llama.cpp in a
+[Python program](recipes/answer.py), with Gemma 3 270M. Nothing was edited.
+"""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Screens of one machine, in the order in which they are typed; unshown ones have no text."""
+
+    title: str
+    guest: Guest
+    screens: tuple[tuple[str, Screen], ...]
+
+
+def started(name: str, command: str) -> Screen:
+    """Starts it in the background, its screen into a file, and waits for its answer."""
+    script = (
+        f"mkfifo input; sleep 1000 > input & echo $! > sleeper; {command} < input > {name}.screen "
+        f"2>&1 & echo $! > launcher; until grep -q '^The capital' {name}.screen; do sleep 1; done"
+    )
+    return Screen(f"{name} starts", command, script)
+
+
+def ended(name: str, command: str) -> Screen:
+    """Ends what was started, and shows its screen."""
+    script = (
+        "kill $(cat sleeper); rm input; "
+        "while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.2; done; "
+        f"cat {name}.screen"
+    )
+    return Screen(name, command, script)
+
+
+def watched(command: str) -> Screen:
+    """A still of it."""
+    script = f"timeout -s INT 20 {command} --interval 60 > still; test $? = 124; cat still"
+    return Screen("watch", command, script)
+
+
+TWO = Chapter(
+    "Two nodes, two GPUs on one of them",
+    TWO_NODES,
+    (
+        ("Where are nodes, memory and GPUs?", Screen("topology", "numamirror topology")),
+        ("The same as a drawing", Screen("drawing", "numamirror topology --draw")),
+        ("What stands in the way?", Screen("doctor", f"numamirror doctor -- {ENGINE}")),
+        ("Can this engine be mirrored?", Screen("check", f"numamirror check -- {ENGINE}")),
+        ("How fast is the memory?", Screen("bench", "numamirror bench --seconds 0.1")),
+        ("What would which strategy give?", Screen("plan", f"numamirror plan {MODEL}")),
+        ("Where is the model's page cache?", Screen("cache", f"numamirror cache {MODEL}")),
+        ("Bring it to node 1", Screen("warm", f"numamirror cache {MODEL} --warm 1")),
+        ("", started("run", RUN)),
+        (
+            "While it runs, in another terminal",
+            Screen("inspect", "numamirror inspect answer.py"),
+        ),
+        ("The same, again and again", watched("numamirror inspect answer.py --watch")),
+        (
+            "Is it still settling?",
+            Screen("settled", "numamirror inspect answer.py --until-settled --quiet-for 2"),
+        ),
+        ("A mirrored run, from start to end", ended("run", RUN)),
+        (
+            "What would it read from where without us?",
+            Screen("observe", f"numamirror observe --min-size 0 -- {ENGINE}"),
+        ),
+    ),
+)
+ONE = Chapter(
+    "One node",
+    ONE_NODE,
+    (
+        ("Where are nodes, memory and GPUs?", Screen("topology", "numamirror topology")),
+        ("What stands in the way?", Screen("doctor", "numamirror doctor")),
+        ("A run", Screen("run", f"numamirror run -- {ENGINE}")),
+        (
+            "A rehearsal with two pretend nodes",
+            Screen("rehearsal", f"numamirror run --rehearse 2 --min-size 0 -- {ENGINE}"),
+        ),
+    ),
+)
+
+
+def text_of(chapter: Chapter) -> str:
+    shown = take(chapter.guest, [screen for _, screen in chapter.screens])
+    parts = [f"## {chapter.title}\n"]
+    for heading, screen in chapter.screens:
+        if heading:
+            parts.append(f"### {heading}\n\n```text\n{plain(typed(screen, shown))}```\n")
+    return "\n".join(parts)
+
+
+def too_wide(page: str) -> list[str]:
+    return [line for line in page.splitlines() if len(line) > COLUMNS and not line.startswith("$ ")]
+
+
+def main() -> None:
+    page = "\n".join([BEFORE, text_of(TWO), text_of(ONE)])
+    PAGE.write_text(page)
+    print(f"wrote {PAGE.relative_to(REPOSITORY)}")
+    if lines := too_wide(page):
+        raise SystemExit("\n".join([f"wider than {COLUMNS} columns:", *lines]))
+
+
+if __name__ == "__main__":
+    main()
