@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts, Subject
 from numamirror_cli.doctor.settings import UNLIMITED, Settings
-from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY
+from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN
 from numamirror_cli.machine.cores import cpus_in_order
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.memory.model_cache import ModelCache
@@ -20,6 +20,12 @@ from numamirror_cli.report.plan_advice import advise
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
+_CAN_BE = {
+    FULL: "can be mirrored",
+    DENSE_ONLY: "its dense weights can be mirrored",
+    POLICY_ONLY: "cannot be mirrored, only placed",
+    UNKNOWN: "not known",
+}
 # A few pages elsewhere are always there.
 _NEARLY_NONE = 0.05
 
@@ -45,7 +51,7 @@ def _engine(subject: Subject, machine: Machine) -> Iterator[Check]:
     reach = subject.examination.reach
     bad = BAD if len(machine.mirror_nodes) > 1 else WARN
     level = {FULL: OK, DENSE_ONLY: WARN, POLICY_ONLY: bad}.get(reach.level, WARN)
-    yield Check("engine", level, f"{reach.level}: {reach.why}", reach.remedy)
+    yield Check("engine", level, f"{_CAN_BE[reach.level]}: {reach.why}", reach.remedy)
 
 
 def _model(subject: Subject) -> Iterator[Check]:
@@ -66,11 +72,16 @@ def _memory(estimate: Estimate) -> Iterator[Check]:
         there = sum(estimate.there.values())
         of = f"{size(needed)} with its KV cache, {size(there)} are available"
         if estimate.there:
-            yield Check("memory", BAD if needed > there else OK, f"it needs {of}")
+            fewer = "take a smaller model or quantization, or a shorter context (-c)"
+            if needed > there:
+                yield Check("memory", BAD, f"the model needs {of}", fewer)
+            else:
+                yield Check("memory", OK, f"the model needs {of}")
         return
     if per_node.ram.fits:
         copies = len(per_node.ram.needs)
-        yield Check("memory", OK, f"{copies} copies need {size(per_node.ram.bytes)}: they fit")
+        text = f"{copies} copies need {size(per_node.ram.bytes)}: they fit, with {_there(estimate)}"
+        yield Check("memory", OK, text)
         return
     lacking = ", ".join(
         f"node {need.nodes[0]} needs {size(need.bytes)} and has "
@@ -78,6 +89,12 @@ def _memory(estimate: Estimate) -> Iterator[Check]:
         for need in per_node.ram.lacking
     )
     yield Check("memory", WARN, f"copies do not fit: {lacking}", _instead(rows))
+
+
+def _there(estimate: Estimate) -> str:
+    """ "64 GiB free on node 0, 62 GiB on node 1"."""
+    amounts = [f"{size(count)} on node {node}" for node, count in sorted(estimate.there.items())]
+    return ", ".join([amounts[0].replace(" on", " free on"), *amounts[1:]])
 
 
 def _instead(rows: list[Row]) -> str:

@@ -46,7 +46,8 @@ def _balancing(settings: Settings, several: bool) -> Iterator[Check]:
     if value is None:
         return
     if not value or not several:
-        yield Check("numa_balancing", OK, f"kernel.numa_balancing is {value}")
+        off = "" if value else " (off)"
+        yield Check("numa_balancing", OK, f"kernel.numa_balancing is {value}{off}")
         return
     text = (
         f"kernel.numa_balancing is {value}: the kernel unmaps pages to see who uses them, and "
@@ -67,7 +68,9 @@ def _huge_pages(settings: Settings) -> Iterator[Check]:
         "huge pages",
         WARN,
         f"transparent huge pages {what}: replicas get 4-KiB pages, which cost a few percent",
-        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled" if chosen else "",
+        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
+        if chosen
+        else "run a kernel built with CONFIG_TRANSPARENT_HUGEPAGE",
     )
 
 
@@ -76,8 +79,8 @@ def _mappings(settings: Settings) -> Iterator[Check]:
     limit = settings.max_map_count
     if limit is None:
         return
-    text = f"vm.max_map_count is {limit}: a mirror adds a few mappings per node, not per tensor"
     if limit >= _DEFAULT_MAPPINGS:
+        text = f"{limit}; a mirror takes a few per node, not per tensor"
         yield Check("max_map_count", OK, text)
         return
     text = f"vm.max_map_count is {limit}, below the kernel's default: the engine may need more"

@@ -29,7 +29,8 @@ def machine_checks(facts: Facts) -> Iterator[Check]:
     yield from _gpus(machine)
     for note in machine.notes:
         if note.startswith(("/sys", "/proc")):
-            yield Check("readings", WARN, f"{note}; the rest was used")
+            report = "tell its vendor, or us: numamirror topology --gather FILE.tar.xz"
+            yield Check("readings", WARN, f"{note}; the rest was used", report)
 
 
 def _sockets(facts: Facts) -> Check:
@@ -60,7 +61,8 @@ def _nodes(machine: Machine) -> Check:
     if not mirror:
         return Check("nodes", OK, f"no node has both CPUs and memory that may be used{also}")
     if len(mirror) == 1:
-        return Check("nodes", OK, f"only {name_nodes(mirror)} has both: nothing to mirror{also}")
+        text = f"only {name_nodes(mirror)} has both CPUs and memory: nothing to mirror{also}"
+        return Check("nodes", OK, text)
     return Check("nodes", OK, f"{len(mirror)} mirror nodes: {format_list(mirror)}{also}")
 
 
@@ -75,9 +77,7 @@ def _allowed_cpus(machine: Machine) -> Check:
         "allowed CPUs",
         WARN,
         f"{format_list(allowed)} of {format_list(there)}{nodes}",
-        "start it outside taskset and numactl, or widen cpuset.cpus of the cgroup"
-        if shut_out
-        else "",
+        "start it outside taskset and numactl, or widen cpuset.cpus of the cgroup",
     )
 
 

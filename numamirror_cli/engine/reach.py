@@ -71,7 +71,8 @@ def reach_of_engine(engine: Engine) -> Reach:
         why = f"experts are read past the shim: calls of {_some(past)} were bound when it was built"
         return Reach(DENSE_ONLY, why, "use a build with default symbols")
     if not rows:
-        return Reach(DENSE_ONLY, "experts are read past the shim: it has none of their functions")
+        why = "experts are read past the shim: it has none of their functions"
+        return Reach(DENSE_ONLY, why, "use a newer build, if the model has experts")
     return Reach(FULL, _how_open(seams))
 
 

@@ -22,14 +22,15 @@ class Threads:
 
     running: all threads, by the CPU on which each runs or ran last; busy: those of them that were
     running or runnable at the moment; computing: those that used most of the CPU time so far.
-    allowed: the CPUs, of those that are there, where the process's threads may run. unplaced:
-    threads on CPUs of no node.
+    allowed: the CPUs, of those that are there, where the process's threads may run, and
+    allowed_nodes, to which those belong. unplaced: threads on CPUs of no node.
     """
 
     running: Mapping[int, int]
     busy: Mapping[int, int]
     computing: Mapping[int, int]
     allowed: frozenset[int]
+    allowed_nodes: frozenset[int] = frozenset()
     unplaced: int = 0
 
     @property
@@ -62,6 +63,9 @@ def read_threads(pid: int, node_of_cpu: Mapping[int, int], root: Path = Path("/"
     placed = [thread for thread in threads if thread.cpu in node_of_cpu]
     most = max((thread.ticks for thread in threads), default=0)
 
+    may = frozenset[int]().union(*(thread.allowed for thread in threads))
+    allowed = _that_are_there(may, node_of_cpu)
+
     def count(chosen: Iterable[_Thread]) -> dict[int, int]:
         return dict(sorted(Counter(node_of_cpu[thread.cpu] for thread in chosen).items()))
 
@@ -69,9 +73,8 @@ def read_threads(pid: int, node_of_cpu: Mapping[int, int], root: Path = Path("/"
         running=count(placed),
         busy=count(thread for thread in placed if thread.state == "R"),
         computing=count(thread for thread in placed if thread.ticks >= _COMPUTING * most),
-        allowed=_that_are_there(
-            frozenset().union(*(thread.allowed for thread in threads)), node_of_cpu
-        ),
+        allowed=allowed,
+        allowed_nodes=frozenset(node_of_cpu[cpu] for cpu in allowed if cpu in node_of_cpu),
         unplaced=len(threads) - len(placed),
     )
 

@@ -14,7 +14,7 @@ from numamirror_cli.memory.policy import Policy
 from numamirror_cli.memory.process import Process
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent, printable
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 
 SCHEMA = 1
 # From this share on, a page or two that went elsewhere is not worth a message.
@@ -28,7 +28,7 @@ def render_cache(cache: ModelCache) -> RenderableType:
     share = percent(cache.cached / cache.bytes) if cache.bytes else "0 %"
     lines: list[RenderableType] = [
         Text(f"{first}{parts}"),
-        Text(f"{size(cache.cached)} of {size(cache.bytes)} in the page cache ({share})"),
+        Text(f"{part_of(cache.cached, cache.bytes)} in the page cache ({share})"),
     ]
     if cache.cached:
         lines += [Text(), _node_table(cache.by_node)]

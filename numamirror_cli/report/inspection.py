@@ -9,13 +9,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.buffers import ANONYMOUS, REPLICA, WEIGHTS, Buffer
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.threads import Threads
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.judgement import copies_text
 from numamirror_cli.report.mirror import mirror_json, render_mirror
 from numamirror_cli.report.placement import placement_json, render_placement
-from numamirror_cli.report.tables import plain_table
+from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.text import counted, percent, printable
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import Verdict, render_verdicts, verdict_json
@@ -31,7 +33,7 @@ def render_inspection(inspection: Inspection, verdicts: Sequence[Verdict]) -> Re
         Text(),
         _buffer_table(inspection.buffers),
         Text(),
-        *(Text(line) for line in _facts(inspection)),
+        facts_table(_facts(inspection)),
     ]
     if inspection.mirror is not None:
         parts += [Text(), Text("Mirror", style="bold"), render_mirror(inspection.mirror)]
@@ -70,7 +72,8 @@ def inspection_json(inspection: Inspection, verdicts: Sequence[Verdict]) -> dict
 def _buffer_table(buffers: Sequence[Buffer]) -> RenderableType:
     table = plain_table("In memory", "On nodes", "What", right=("In memory",))
     for buffer in buffers:
-        table.add_row(size(buffer.bytes), where_text(buffer.bytes_by_node), _what(buffer))
+        where = Folded(where_text(buffer.bytes_by_node))
+        table.add_row(size(buffer.bytes), where, Folded(_what(buffer)))
     return table
 
 
@@ -87,7 +90,8 @@ def _what(buffer: Buffer) -> str:
     name = printable(buffer.name)
     details = list(_details(buffer))
     text = {
-        WEIGHTS: f"weights {name}",
+        # The directory is in --json, and seldom what one wants to know here.
+        WEIGHTS: f"weights {name.rpartition('/')[2]}",
         REPLICA: f"replica for node {name.rpartition(':node')[2]}".removesuffix(" for node "),
         ANONYMOUS: f"anonymous {name}",
     }.get(buffer.kind, name)
@@ -96,7 +100,8 @@ def _what(buffer: Buffer) -> str:
 
 def _details(buffer: Buffer) -> Iterator[str]:
     if buffer.kind == WEIGHTS:
-        yield f"{percent(buffer.faulted_share)} of {size(buffer.mapped)} faulted in"
+        whole = "" if buffer.faulted_share == 1 else f" of {size(buffer.mapped)}"
+        yield f"{percent(buffer.faulted_share)}{whole} faulted in"
         if buffer.mapmax > 1:
             yield f"mapped by {buffer.mapmax} processes"
     if buffer.kind in (WEIGHTS, ANONYMOUS) and not buffer.policy.is_default:
@@ -107,27 +112,37 @@ def _details(buffer: Buffer) -> Iterator[str]:
         yield f"estimated from {buffer.asked} pages"
 
 
-def _facts(inspection: Inspection) -> Iterator[str]:
-    threads = inspection.threads
+def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     weights = inspection.weights
     if weights is not None and weights.copies is not None and inspection.mirror is None:
-        yield f"Copies of the weights: {copies_text(weights.copies).removesuffix(' copies')}"
-    yield f"Policy: {inspection.policy}"
-    yield f"Threads: {_threads_text(threads)}; allowed CPUs {threads.allowed_cpus or 'unknown'}"
-    if inspection.cpuset.mems is not None:
-        yield f"Memory nodes allowed: {format_list(inspection.cpuset.mems)}"
+        yield "Copies", f"{copies_text(weights.copies).removesuffix(' copies')} of the weights"
+    yield "Policy", str(inspection.policy)
+    yield "Threads", _threads_text(inspection.threads)
+    yield "Allowed", _allowed_text(inspection)
     if any((inspection.unmovable.locked, inspection.unmovable.pinned)):
         locked, pinned = size(inspection.unmovable.locked), size(inspection.unmovable.pinned)
-        yield f"Locked: {locked}, pinned: {pinned}"
-    setting = inspection.numa_balancing
-    yield f"numa_balancing: {_BALANCING.get(setting, setting) if setting is not None else 'none'}"
+        yield "Locked", f"{locked}, pinned: {pinned}"
+    if inspection.numa_balancing is not None:
+        setting = _BALANCING.get(inspection.numa_balancing, str(inspection.numa_balancing))
+        yield "Balancing", f"kernel.numa_balancing is {setting}"
     if inspection.sample is not None:
         yield (
-            f"Estimated from {inspection.sample.asked} pages: a node's sum is right to "
-            f"{size(inspection.sample.bound)} (95 %); --exact counts all"
+            "Estimated",
+            f"from {inspection.sample.asked} pages: a node's sum is right to "
+            f"{size(inspection.sample.bound)} (95 %); --exact counts all",
         )
     for note in inspection.notes:
-        yield f"Note: {printable(note)}"
+        yield "Note", printable(note)
+
+
+def _allowed_text(inspection: Inspection) -> str:
+    """Where its threads may run and where it may take memory, by affinity and cpuset."""
+    threads = inspection.threads
+    cpus = f"CPUs {threads.allowed_cpus}" if threads.allowed else "CPUs unknown"
+    if threads.allowed_nodes:
+        cpus += f" of {name_nodes(sorted(threads.allowed_nodes))}"
+    mems = inspection.cpuset.mems
+    return cpus if mems is None else f"{cpus}, memory of {name_nodes(sorted(mems))}"
 
 
 def _threads_text(threads: Threads) -> str:
@@ -146,6 +161,7 @@ def _threads_json(threads: Threads) -> dict[str, Any]:
         "busy": _keys_as_text(threads.busy),
         "computing": _keys_as_text(threads.computing),
         "allowed_cpus": threads.allowed_cpus,
+        "allowed_nodes": format_list(threads.allowed_nodes),
         "unplaced": threads.unplaced,
     }
 

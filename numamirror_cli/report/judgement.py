@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from numamirror_cli.machine.cpulist import format_list, parse_list
+from numamirror_cli.machine.cpulist import parse_list
+from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.process import Process
@@ -132,7 +133,7 @@ def _judge_spread(weights: Weights, thread_nodes: frozenset[int], start_again: s
 
 def _what(weights: Weights) -> str:
     if weights.in_file:
-        return ""
+        return " of weights"
     return " of anonymous memory, taken for weights by its size"
 
 
@@ -186,8 +187,3 @@ def restart_command(process: Process) -> str:
     """The command line that starts a process again, mirrored."""
     command = printable(shlex.join(process.arguments)) or process.command
     return f"numamirror run -- {command}"
-
-
-def name_nodes(nodes: Sequence[int]) -> str:
-    """As in "node 0" or "nodes 0-1"."""
-    return f"node{'s' if len(nodes) != 1 else ''} {format_list(nodes) or 'unknown'}"

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
-from numamirror_cli.report.tables import plain_table
+from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.text import counted, percent
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
 # From here on a copy counts as being where it belongs: a page or two may be in transit.
@@ -28,13 +28,15 @@ def used_copies(status: MirrorStatus) -> tuple[Copy, ...]:
     return tuple(copy for copy in status.copies if copy.role in roles)
 
 
-def render_mirror(status: MirrorStatus) -> RenderableType:
-    """A table of copies, then coverage, what is not covered, locality and the engine."""
+def render_mirror(status: MirrorStatus, *, ended: bool = False) -> RenderableType:
+    """A table of copies, then what the verdict does not say: what is not covered, the engine.
+
+    ended: so has the process, and that its weights are freed goes without saying.
+    """
     parts: list[RenderableType] = []
     if used_copies(status):
         parts += [_copy_table(status), Text()]
-    parts += [Text(line) for line in _facts(status)]
-    return Group(*parts)
+    return Group(*parts, facts_table(_facts(status, ended)))
 
 
 def mirror_json(status: MirrorStatus) -> dict[str, Any]:
@@ -219,19 +221,24 @@ def _uncovered(status: MirrorStatus) -> Iterator[str]:
 
 
 def _copy_table(status: MirrorStatus) -> RenderableType:
-    numbers = ("Bytes", "Sampled pages", "In place", "Read from it", "Elsewhere")
+    numbers = ("Bytes", "Sampled in place", "Read here", "Read elsewhere")
     table = plain_table("Node", "Role", *numbers, right=numbers)
     for copy in used_copies(status):
         table.add_row(
             f"{copy.nodes} (pretend)" if status.rehearsal else copy.nodes,
             copy.role,
             size(copy.bytes),
-            str(copy.sampled_pages) if copy.sampled_pages else "none",
-            percent(copy.local_share) if copy.sampled_pages else "unknown",
+            _sample_text(copy),
             size(_read_from(status, copy)),
             size(_read_elsewhere(status, copy)),
         )
     return table
+
+
+def _sample_text(copy: Copy) -> str:
+    if not copy.sampled_pages:
+        return "not sampled"
+    return f"{copy.sampled_local} of {copy.sampled_pages} pages"
 
 
 def _read_from(status: MirrorStatus, copy: Copy) -> int:
@@ -252,34 +259,30 @@ def _readers(status: MirrorStatus, copy: Copy) -> list[ThreadReads]:
     return [reads for reads in status.reads if reads.copy == index]
 
 
-def _facts(status: MirrorStatus) -> Iterator[str]:
+def _facts(status: MirrorStatus, ended: bool) -> Iterator[tuple[str, str]]:
     if status.sharded_bytes:
-        yield f"Sharded: {size(status.sharded_bytes)} of {size(status.gemm_bytes)} that GEMM reads"
+        yield "Sharded", f"{part_of(status.sharded_bytes, status.gemm_bytes)} that GEMM reads"
     elif status.interleaved_bytes:
-        spread, all_of_it = size(status.interleaved_bytes), size(status.gemm_bytes)
-        yield f"Interleaved: {spread} of {all_of_it} that GEMM reads"
-    else:
-        yield (
-            f"Coverage: {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
-            f"{size(status.gemm_bytes)} that GEMM reads)"
-        )
-    if status.coverage_read is not None and 0 < status.coverage < 1:
-        served, token = size(status.token_mirrored_bytes), size(status.token_bytes)
-        share = percent(status.coverage_read)
-        yield f"Coverage by reads: {share} ({served} of {token} that a token reads)"
-    if status.state == "freed":
-        yield "The engine has freed these weights since: the figures are from before"
+        spread = part_of(status.interleaved_bytes, status.gemm_bytes)
+        yield "Interleaved", f"{spread} that GEMM reads"
+    elif 0 < status.coverage < 1:
+        covered = part_of(status.mirrored_bytes, status.gemm_bytes)
+        yield "Coverage", f"{percent(status.coverage)}: {covered} that GEMM reads"
+        if status.coverage_read is not None:
+            served = part_of(status.token_mirrored_bytes, status.token_bytes)
+            yield "By reads", f"{percent(status.coverage_read)}: {served} that a token reads"
+    if status.state == "freed" and not ended:
+        yield "Freed", "the engine has freed these weights since: the figures are from before"
     if uncovered := list(_uncovered(status)):
-        yield f"Not {'placed' if status.sharded_bytes else 'covered'}: {', '.join(uncovered)}"
+        yield "Not placed" if status.sharded_bytes else "Not covered", ", ".join(uncovered)
     elif status.reason:
-        yield f"Reason: {status.reason}"
-    if status.locality is not None:
-        yield f"Locality: {percent(status.locality)} of {size(status.read_bytes)} read since start"
+        yield "Reason", status.reason
     if uploaded := status.upload_replica_bytes + status.upload_primary_bytes:
-        near = size(status.upload_replica_bytes)
-        yield f"Uploads to GPUs: {near} of {size(uploaded)} from the replica near the GPU"
+        near = part_of(status.upload_replica_bytes, uploaded)
+        yield "Uploads", f"to GPUs: {near} from the replica near the GPU"
     if status.engine:
-        yield f"Engine: {status.engine}"
+        # Its directory is in --json.
+        yield "Engine", status.engine.rpartition("/")[2]
 
 
 def _group_json(group: TensorGroup) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +14,37 @@ from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.notice import Notice
-from numamirror_cli.report.text import counted, percent, printable
-from numamirror_cli.report.units import MIB, size
+from numamirror_cli.report.text import counted, folded_line, percent, printable
+from numamirror_cli.report.units import part_of, size
 
 PREFIX = "numamirror: "
+# How a reason ends that is no failure.
+NOTHING_TO_MIRROR = "nothing to mirror"
 
+# Narrower than this, folding helps nobody.
+_NARROWEST = 40
 # Fewer sampled pages than this in place, and "only" is the right word.
 _IN_PLACE = 0.99
 
 
 def say(line: str) -> None:
     """Write a line of ours to stderr."""
-    write_message(f"{PREFIX}{printable(line)}\n")
+    message = f"{PREFIX}{printable(line)}"
+    columns = _terminal_columns()
+    write_message(f"{folded_line(message, columns) if columns else message}\n")
+
+
+def _terminal_columns() -> int:
+    """Of the terminal that stderr is; 0 where it is none and each message stays one line."""
+    try:
+        if sys.stderr is None or not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
+            return 0
+        chosen = os.environ.get("COLUMNS", "")
+        columns = int(chosen) if chosen else os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+    # 0 columns: a terminal that does not know its size.
+    return max(columns, _NARROWEST) if columns > 0 else 0
 
 
 def write_message(text: str) -> None:
@@ -62,7 +82,7 @@ def plan_lines(plan: Plan, policy: str) -> Iterator[str]:
     if plan.choice is not None:
         choice = plan.choice
         yield f"strategy {choice.name}: {choice.because}; changed by: {choice.would_change}"
-    if plan.mirrors or plan.intended:
+    if plan.mirrors or plan.intended or plan.reason.endswith(NOTHING_TO_MIRROR):
         yield f"{plan.reason}{policy_phrase}"
     elif plan.strategy == "prefer":
         yield f"not mirrored: {plan.reason}{policy_phrase}"
@@ -205,16 +225,8 @@ def _coverage_line(event: Event) -> str:
     gemm, mirrored = event.number("gemm_bytes"), event.number("mirrored_bytes")
     if gemm <= 0:
         return ""
-    line = f"coverage {percent(mirrored / gemm)} ({_of(mirrored, gemm)} that GEMM reads)"
+    line = f"coverage {percent(mirrored / gemm)} ({part_of(mirrored, gemm)} that GEMM reads)"
     token, served = event.number("token_bytes"), event.number("token_mirrored_bytes")
     if token <= 0 or mirrored >= gemm:
         return line
     return f"{line}, {percent(served / token)} by reads"
-
-
-def _of(part: int, whole: int) -> str:
-    """ "235 of 235 MiB": the unit once, where both have it."""
-    first, second = size(part), size(whole)
-    if first.split()[-1] == second.split()[-1] and part >= MIB:
-        return f"{first.split()[0]} of {second}"
-    return f"{first} of {second}"

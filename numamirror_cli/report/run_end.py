@@ -13,7 +13,7 @@ from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshot
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.plan.predict import FIXED_CPU
-from numamirror_cli.report.run import stderr_may_be_gone, write_message
+from numamirror_cli.report.run import NOTHING_TO_MIRROR, stderr_may_be_gone, write_message
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
@@ -45,7 +45,8 @@ def print_report(
         parts.append(Text(f"({moment(shot)})"))
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
         parts += [Text(), _render_reads(plan, outcome.mirror, machine, fixed)]
-    parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
+    if not _nothing_to_gain(plan):  # else the plan's own line has said it all
+        parts += [Text(), render_verdicts(end_verdicts(plan, outcome))]
     with stderr_may_be_gone():
         console = message_console()
         with console.capture() as capture:
@@ -61,7 +62,7 @@ def _render_reads(
 
     if plan.strategy == "observe":
         return render_observed(status, machine, time.time(), fixed)
-    return render_mirror(status)
+    return render_mirror(status, ended=True)
 
 
 def moment(shot: Snapshot) -> str:
@@ -100,8 +101,9 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     if plan.intended and not plan.uses_shim:
         return [Verdict(OK, f"{plan.strategy}: {plan.reason}")]
     if not plan.uses_shim:
-        nothing_to_gain = plan.strategy == "none" and not plan.rehearse
-        return [Verdict(OK if nothing_to_gain else BAD, f"NOT mirrored: {plan.reason}")]
+        if _nothing_to_gain(plan):
+            return [Verdict(OK, plan.reason)]
+        return [Verdict(BAD, f"NOT mirrored: {plan.reason}")]
     if not outcome.handshake:
         return [_no_handshake(outcome)]
     if outcome.mirror is None:
@@ -121,6 +123,10 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
 
 
 _ASK_CHECK = "numamirror check -- PROGRAM says which engine it finds, and whether a shim reaches it"
+
+
+def _nothing_to_gain(plan: Plan) -> bool:
+    return not (plan.uses_shim or plan.rehearse) and plan.reason.endswith(NOTHING_TO_MIRROR)
 
 
 def _no_handshake(outcome: Outcome) -> Verdict:

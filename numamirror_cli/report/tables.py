@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from rich.table import Table
+from rich.text import Text
+
+from numamirror_cli.report.folded import Folded
 
 
 def plain_table(*columns: str, right: Collection[str] = ()) -> Table:
@@ -12,4 +15,14 @@ def plain_table(*columns: str, right: Collection[str] = ()) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
+    """A bold word, and a sentence with a hanging indent; the word is "" where it stands above."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, sentence in facts:
+        table.add_row(Text(label, style="bold"), Folded(sentence))
     return table

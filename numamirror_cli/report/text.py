@@ -1,6 +1,14 @@
-"""Text from other processes, made safe to print."""
+"""Words and lines: text of other processes made safe to print, shares, counts, folding."""
 
 from __future__ import annotations
+
+import re
+import textwrap
+
+# "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
+# that no text of ours or of a kernel holds (private use).
+_UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|s\b|ms\b)")
+_KEPT = "\ue000"
 
 
 def printable(text: str) -> str:
@@ -24,3 +32,28 @@ def counted(count: int, noun: str) -> str:
         return f"1 {noun}"
     plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else f"{noun}s"
     return f"{count} {plural}"
+
+
+def kept_together(text: str) -> str:
+    """As long as before, with a character between number and unit at which no line is folded."""
+    return _UNIT.sub(_KEPT, text)
+
+
+def set_free(text: str) -> str:
+    """What kept_together changed, changed back."""
+    return text.replace(_KEPT, " ")
+
+
+def folded_line(line: str, width: int) -> str:
+    """A message of one line folded to that width, what follows the first line indented.
+
+    Words longer than a line, such as paths, are left for the terminal to break.
+    """
+    parts = textwrap.wrap(
+        kept_together(line),
+        width,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return set_free("\n".join(parts))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import CommaList
 from numamirror_cli.report.roles import role
+from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.units import size
 
 # Columns of the distance table that fit in 80 characters.
@@ -30,7 +30,7 @@ def render_topology(machine: Machine) -> RenderableType:
         parts += [_node_table(machine), *_distance_tables(machine.nodes)]
     if machine.gpus:
         parts.append(_gpu_table(machine.gpus))
-    parts.append(_facts(machine))
+    parts.append(facts_table(_facts(machine)))
     return Group(*_with_blank_lines(parts))
 
 
@@ -41,17 +41,9 @@ def _with_blank_lines(parts: Sequence[RenderableType]) -> list[RenderableType]:
     return spaced
 
 
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """A table without lines: readable in a pipe, and numbers stand under their heading."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table
-
-
 def _node_table(machine: Machine) -> Table:
     numbers = ("Node", "Cores", "Memory", "Free")
-    table = _table("Node", "CPUs", "Cores", "Memory", "Free", "Role", right=numbers)
+    table = plain_table("Node", "CPUs", "Cores", "Memory", "Free", "Role", right=numbers)
     for node in machine.nodes:
         is_home = node.id == machine.home.node
         table.add_row(
@@ -88,7 +80,7 @@ def _distance_tables(nodes: Sequence[Node]) -> list[RenderableType]:
     tables: list[RenderableType] = []
     for first in range(0, len(nodes), DISTANCES_PER_ROW):
         shown = [str(node.id) for node in nodes[first : first + DISTANCES_PER_ROW]]
-        table = _table("Distance", *shown, right=shown)
+        table = plain_table("Distance", *shown, right=shown)
         for node in nodes:
             cells = [_distance(node.distances.get(int(other))) for other in shown]
             table.add_row(f"node {node.id:>3}", *cells)
@@ -103,7 +95,7 @@ def _distance(distance: int | None) -> Text:
 
 
 def _gpu_table(gpus: Sequence[Gpu]) -> Table:
-    table = _table("PCI device", "Name", "Node", "Vote for home", right=("Node",))
+    table = plain_table("PCI device", "Name", "Node", "Vote for home", right=("Node",))
     for gpu in gpus:
         node = "?" if gpu.node is None else str(gpu.node)
         table.add_row(
@@ -112,22 +104,18 @@ def _gpu_table(gpus: Sequence[Gpu]) -> Table:
     return table
 
 
-def _facts(machine: Machine) -> RenderableType:
-    """Home, sockets, llama.cpp's view and notes, one sentence each, with hanging indents."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(overflow="fold")
+def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
+    """Home, sockets, llama.cpp's view and notes, one sentence each."""
     if machine.home.node is not None:
-        table.add_row(Text("Home", style="bold"), Text(home_sentence(machine)))
+        yield "Home", home_sentence(machine)
     if len(machine.nodes) > 1:
-        table.add_row(Text("Sockets", style="bold"), Text(_sockets_sentence(machine)))
+        yield "Sockets", _sockets_sentence(machine)
     if siblings := _first_siblings(machine):
-        table.add_row(Text("SMT", style="bold"), Text(_smt_sentence(siblings)))
+        yield "SMT", _smt_sentence(siblings)
     if len(machine.nodes) > 1:
-        table.add_row(Text("llama.cpp", style="bold"), Text(llama_sentence(llama_view(machine))))
+        yield "llama.cpp", llama_sentence(llama_view(machine))
     for index, note in enumerate(machine.notes):
-        table.add_row(Text("" if index else "Notes", style="bold"), Text(note))
-    return Padding(table, 0)
+        yield "" if index else "Notes", note
 
 
 def home_sentence(machine: Machine) -> str:

@@ -32,3 +32,11 @@ def size(count: int | float) -> str:
                 return f"1 {_UNITS[position - 1][0]}"
             return f"{text} {name}"
     return f"{count:.0f} B"
+
+
+def part_of(part: int, whole: int) -> str:
+    """ "235 of 235 MiB": the unit once, where both have it."""
+    first, second = size(part), size(whole)
+    if first.split()[-1] == second.split()[-1] and part >= MIB:
+        return f"{first.split()[0]} of {second}"
+    return f"{first} of {second}"

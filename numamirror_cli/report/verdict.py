@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from numamirror_cli.report.folded import Folded
+
 OK, WARN, BAD = "ok", "warn", "bad"
 _STYLES = {OK: "green", WARN: "yellow", BAD: "red"}
 
@@ -28,9 +30,9 @@ def render_verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
     parts: list[RenderableType] = []
     for verdict in verdicts:
         label = Text(f"{verdict.level}: ", style=_STYLES.get(verdict.level, ""))
-        parts.append(label.append(verdict.text, style="default"))
+        parts.append(Folded(label.append(verdict.text, style="default")))
         if verdict.remedy:
-            parts.append(Padding(Text(verdict.remedy), (0, 0, 0, 4)))
+            parts.append(Padding(Folded(verdict.remedy), (0, 0, 0, 4)))
     return Group(*parts)
 
 

@@ -99,6 +99,20 @@ def test_the_output_is_that_of_the_run_without_us(
     assert len(set(plain["scores"])) >= 4  # sums that a wrong weight would change
 
 
+def test_inspect_says_how_much_was_read_locally_where_the_kernel_has_the_copies_in_place(
+    seen: Any,
+) -> None:
+    assert nodes_of(seen["primary"]["pages"]) == {1}
+    assert replicas_by_policy(seen) == {"prefer:0": {0}}
+    mirror = seen["inspect"]["mirror"]
+    local = {node: copy["read_bytes"] for node, copy in mirror["nodes"].items()}
+    elsewhere = sum(copy["read_elsewhere_bytes"] for copy in mirror["nodes"].values())
+    assert min(local.values()) > 0
+    assert sum(local.values()) + elsewhere == mirror["read_bytes"]
+    share = sum(local.values()) / mirror["read_bytes"]
+    assert mirror["locality"] == pytest.approx(share, abs=1e-4)
+
+
 def test_inspect_tells_the_kv_cache_and_where_the_policy_has_put_it(seen: Any) -> None:
     rows = {buffer["kind"]: buffer["bytes"] for buffer in seen["inspect"]["buffers"]}
     assert set(rows["cache"]) == set(rows["compute"]) == {"1"}

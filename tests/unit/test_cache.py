@@ -114,7 +114,7 @@ def test_a_page_is_a_page_like_this(disk):
     text = cache(model, "--warm", first_node()).stdout
     assert text.splitlines() == [
         str(model),
-        "8 MiB of 8 MiB in the page cache (100 %)",
+        "8 of 8 MiB in the page cache (100 %)",
         "",
         "Node  Cached  Share",
         f"{first_node():>4}   8 MiB  100 %",

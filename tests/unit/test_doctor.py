@@ -94,7 +94,7 @@ def test_a_command_on_this_machine_has_its_engine_looked_at(tmp_path: Path) -> N
     command = ("--", sys.executable, "-c", "import json", "-m", model)
     found = document(*command)
     texts = {check["name"]: check["text"] for check in found["checks"]}
-    assert texts["engine"].startswith("unknown")
+    assert texts["engine"].startswith("not known: ")
     if Path("/sys/devices/system/node/node0").exists():
         assert "page cache" in texts
 

@@ -79,7 +79,7 @@ def test_s10_the_default_max_map_count_is_enough_for_any_number_of_experts(
     write(root / "proc/sys/vm/max_map_count", "65530\n")
     found = checks_of(root)["max_map_count"]
     assert found.level == OK
-    assert "a few mappings per node, not per tensor" in found.text
+    assert "a few per node, not per tensor" in found.text
     write(root / "proc/sys/vm/max_map_count", "1000\n")
     found = checks_of(root)["max_map_count"]
     assert found.level == WARN

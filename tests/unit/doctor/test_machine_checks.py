@@ -87,7 +87,7 @@ def test_m02_a_node_of_which_no_cpu_is_allowed_is_named(make_root: MakeRoot) -> 
     assert found["allowed CPUs"].level == WARN
     assert found["allowed CPUs"].text == "0-7 of 0-15, none of node 1"
     assert "cpuset.cpus" in found["allowed CPUs"].remedy
-    assert "only node 0 has both" in found["nodes"].text
+    assert "only node 0 has both CPUs and memory" in found["nodes"].text
 
 
 def test_s02_a_node_outside_the_cpuset_is_named_with_who_reads_elsewhere(
@@ -145,4 +145,5 @@ def test_every_dump_of_a_real_machine_gets_its_checks(
         names = [check.name for check in found]
         assert names[:2] == ["sockets", "nodes"]
         assert all(check.text and check.level in (OK, WARN, BAD) for check in found)
+        assert all(check.remedy for check in found if check.level != OK), archive.name
         assert not any(c.level == BAD for c in found if c.name != "sockets"), archive.name

@@ -77,7 +77,7 @@ def test_the_status_page_is_read_after_the_program_has_ended(
     run_speaker: RunProgram, record: Recorded
 ) -> None:
     result = run_speaker("speaker.mirror()")
-    assert "Coverage: 100 %" in result.stderr
+    assert "coverage 100 %" in result.stderr
     assert "rehearsal" in result.stderr
     mirror = record.read()["mirror"]
     assert (mirror["coverage"], mirror["engine"]) == (1.0, "/x/libggml-cpu.so")

@@ -56,6 +56,28 @@ def test_a_dry_run_prints_plan_and_environment_and_starts_nothing(
     assert result.stderr == ""
 
 
+def test_messages_fold_between_words_on_a_terminal_and_stay_whole_in_a_pipe(tmp_path: Path) -> None:
+    missing = tmp_path / "no.so"
+    env = environment(NUMAMIRROR_SHIM=str(missing), COLUMNS="60")
+    words = ("--rehearse", "2", "--report", "none", "true")
+    piped = numamirror_run(*words, env=env).stderr
+    assert any(len(line) > 60 for line in piped.splitlines())
+    shown = numamirror_run(*words, env={**env, "FORCE_COLOR": "1"}).stderr
+    assert shown.split() == piped.split()
+    for line in shown.splitlines():
+        assert line.startswith(("numamirror:", "    "))
+        assert len(line) <= 60 or str(missing) in line
+
+
+def test_where_there_is_nothing_to_mirror_it_is_said_once_and_is_no_fault(record: Recorded) -> None:
+    result = numamirror_run("--json", record.path, "true", env=environment())
+    if "nothing to mirror" not in record.read()["plan"]["reason"]:
+        pytest.skip("this machine has several nodes")
+    assert result.stderr.count("nothing to mirror") == 1
+    assert "not mirrored" not in result.stderr.lower()
+    assert [verdict["level"] for verdict in record.read()["verdict"]] == ["ok"]
+
+
 def test_a_dry_run_takes_the_root_variable_and_a_real_run_does_not(
     make_root: MakeRoot, shim_env: dict[str, str]
 ) -> None:

@@ -1,0 +1,28 @@
+"""Sentences for narrow screens: folded between words, and never between a number and its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions
+from rich.measure import Measurement
+from rich.text import Text
+
+from numamirror_cli.report.text import kept_together, set_free
+
+
+class Folded:
+    """A renderable; as rich's own Text, but for the numbers."""
+
+    def __init__(self, text: str | Text) -> None:
+        self._text = text.copy() if isinstance(text, Text) else Text(text)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        together = self._text.copy()
+        together.plain = kept_together(together.plain)  # as long as before: styles stay
+        for line in together.wrap(console, options.max_width, overflow="fold"):
+            line.plain = set_free(line.plain)
+            yield line
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._text)
