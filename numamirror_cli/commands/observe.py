@@ -39,8 +39,9 @@ def command(
 
     Bytes of GEMM weights are booked by thread and op, and the kernel is asked for a sample of
     their pages every second or more, for half a percent of the time at most. At the end, on
-    stderr: bytes per token, the local share by node with its error, and what each strategy would
-    make of it; with a bench of this machine, by how much. No policy is set.
+    stderr: bytes per token, the local share by node with its error, which tensors were read from
+    elsewhere, and what each strategy would make of it; with a bench of this machine, by how much.
+    No policy is set.
     """
     ctx.invoke(
         run.command,

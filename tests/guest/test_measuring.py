@@ -20,6 +20,12 @@ POLICIES = {"all on node 0": "preferred:0", "interleaved": "interleave:0-1"}
 # 2-MiB tensors: a sample in even strides would see every other page of an interleaved one.
 MODEL = "tiny-moe-F16"
 INTERLEAVED = {"mapped": "tiny-moe-F16", "repacked": "tiny-moe-Q4_0"}
+REFUSED = (
+    sys.executable,
+    str(steps.HERE.parent / "reliability" / "refuse.py"),
+    *(f"{call}=EPERM" for call in ("get_mempolicy", "set_mempolicy", "mbind")),
+    "--",
+)
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 
 UNDER_POLICY = """
@@ -57,6 +63,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
             *(interleaved(name, model(file)) for name, file in INTERLEAVED.items()),
             steps.plain_run("repacked, plain", model(INTERLEAVED["repacked"]), threads=2),
             what_holds("few threads", arguments=few_threads),
+            Step("refused", (*REFUSED, *steps.NUMAMIRROR, "run", "--", "true")),
             bench,
             what_holds("few threads, measured", arguments=few_threads),
         ],
@@ -196,6 +203,16 @@ def test_the_child_finds_what_the_strategy_means(
     results: dict[str, Result], name: str, policy: str, cpus: list[int]
 ) -> None:
     assert results[name].json() == [policy, cpus]
+
+
+def test_where_policy_calls_are_refused_nothing_is_chosen_and_that_is_said(
+    results: dict[str, Result],
+) -> None:
+    """A real filter, as Docker's is without CAP_SYS_NICE, around launcher and program."""
+    refused = results["refused"]
+    assert refused.code == 0
+    assert "strategy none: policy calls are refused here (get_mempolicy, " in refused.stderr
+    assert "changed by: a container that allows them" in refused.stderr
 
 
 def test_run_says_what_it_chose_why_and_what_would_change_it(results: dict[str, Result]) -> None:
