@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands import run
+from numamirror_cli.commands.shared import program_argument, verbose_option
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES
 from numamirror_cli.launch.strategies import OBSERVE
 
@@ -23,14 +24,8 @@ from numamirror_cli.launch.strategies import OBSERVE
     metavar="FILE",
     help="Write the plan, the events and what was counted to FILE, as run --json does.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
-@click.argument(
-    "words",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="[--] PROGRAM [ARGUMENT]...",
-)
+@verbose_option
+@program_argument
 @click.pass_context
 def command(
     ctx: click.Context, words: tuple[str, ...], json_file: Path | None, verbose: bool

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from numamirror_cli.commands.shared import json_option, root_option
+from numamirror_cli.commands.shared import home_option, json_option, root_option
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.cpulist import format_list
@@ -43,12 +43,7 @@ from numamirror_cli.plan.predict import Measured
     metavar="STRATEGY=TOKENS/S",
     help="What you measured with this model under a strategy; the others follow from it.",
 )
-@click.option(
-    "--home",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
-)
+@home_option
 @json_option
 @root_option("Plan for the machine of this dump.")
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.gguf")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from numamirror_cli.commands.options import read_budget, read_node_list, read_size
+from numamirror_cli.commands.shared import home_option, program_argument, verbose_option
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.launch.environment import child_environment, planned_environment
@@ -59,12 +60,7 @@ no such program.
     show_default=True,
     help="What to do with the weights; auto chooses, says why and what would change it.",
 )
-@click.option(
-    "--home",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
-)
+@home_option
 @click.option(
     "--nodes",
     callback=read_node_list,
@@ -139,14 +135,8 @@ no such program.
     help="With --dry-run: plan for the machine whose /sys and /proc lie below DIR.  "
     "[env: NUMAMIRROR_ROOT]",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
-@click.argument(
-    "words",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="[--] PROGRAM [ARGUMENT]...",
-)
+@verbose_option
+@program_argument
 def command(
     words: tuple[str, ...],
     strategy: str,

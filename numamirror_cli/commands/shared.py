@@ -13,6 +13,20 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md)."
 )
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
+home_option = click.option(
+    "--home",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
+)
+program_argument = click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[--] PROGRAM [ARGUMENT]...",
+)
 
 
 def root_option(purpose: str) -> Decorator:
