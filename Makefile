@@ -79,7 +79,7 @@ test-packaging: wheels
 	$(PYTHON) -m pytest tests/packaging
 
 # A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime.
-FUZZED := config node_memory cgroup_memory mapped_file pci_address filter json_escape
+FUZZED := config static_elf static_x86 node_memory cgroup_memory mapped_file pci_address filter json_escape
 
 fuzz: $(VENV)/.all
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \

@@ -9,6 +9,7 @@
 #include "redirect.h"
 #include "registry.h"
 #include "seam.h"
+#include "static_program.h"
 #include "status.h"
 
 static const char *from_environment(const char *name) { return getenv(name); }
@@ -19,6 +20,7 @@ __attribute__((constructor)) static void load(void) {
     if (!nm_config.active) return;
     nm_filter_init();
     nm_thread_init();
+    nm_static_adopt();
 }
 
 __attribute__((destructor)) static void unload(void) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "static_program.h"
+
 enum { MAX_MODULES = 64 };
 
 static struct nm_module modules[MAX_MODULES];
@@ -29,13 +31,26 @@ static const struct {
 
 const char *nm_symbol_name(enum nm_symbol symbol) { return symbols[symbol].name; }
 
-const char *nm_module_named(const struct nm_module *module, char *text, size_t bytes) {
-    const char *(*version_of)(void) = module->real[NM_SYM_ggml_version];
+const char *nm_named(const char *path, void *const *real, char *text, size_t bytes) {
+    const char *(*version_of)(void) = real[NM_SYM_ggml_version];
     if (version_of == NULL)
-        snprintf(text, bytes, "%.255s (of a version that it does not tell)", module->path);
+        snprintf(text, bytes, "%.255s (of a version that it does not tell)", path);
     else
-        snprintf(text, bytes, "%.255s (ggml %.40s)", module->path, version_of());
+        snprintf(text, bytes, "%.255s (ggml %.40s)", path, version_of());
     return text;
+}
+
+bool nm_needs(void *const *real, enum nm_symbol symbol) {
+    bool iqk =
+        real[NM_SYM_ggml_cpu_extra_compute_forward] == NULL && real[NM_SYM_iqk_mul_mat] != NULL;
+    enum need need = symbols[symbol].need;
+    return need == REQUIRED || need == (iqk ? IQK : MAINLINE);
+}
+
+const char *nm_lacks(void *const *real) {
+    for (int i = 0; i < NM_SYMBOLS; ++i)
+        if (real[i] == NULL && nm_needs(real, i)) return symbols[i].name;
+    return NULL;
 }
 
 static struct nm_module *bound_module_at(const void *address) {
@@ -76,6 +91,15 @@ static bool is_ours(void *function) {
     return dladdr(function, &info) != 0 && (uintptr_t)info.dli_fbase == own_base();
 }
 
+void *nm_own_function(enum nm_symbol symbol) {
+    Dl_info self;
+    if (dladdr((void *)own_base, &self) == 0) return NULL;
+    void *handle = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle == NULL ? NULL : dlsym(handle, symbols[symbol].name);
+    if (handle != NULL) dlclose(handle);
+    return found != NULL && is_ours(found) ? found : NULL;
+}
+
 /* dlsym in the module and its dependencies, in which we do not stand; for the main program the
  * search begins with the global scope, in which we do: then the next one after us. A module that
  * lacks a function must not be given another engine's. */
@@ -105,7 +129,10 @@ static bool bind(struct nm_module *module, const void *address) {
     module->low = query.low;
     module->span = query.high - query.low;
     void *handle = handle_of(address, module->path, sizeof module->path);
-    for (int i = 0; i < NM_SYMBOLS; ++i) module->real[i] = find_real(handle, symbols[i].name);
+    module->inside = nm_static_contains(address);
+    for (int i = 0; i < NM_SYMBOLS; ++i)
+        module->real[i] =
+            module->inside ? nm_static_function(i) : find_real(handle, symbols[i].name);
     if (handle != NULL) dlclose(handle);
     module->has_op_seam = module->real[NM_SYM_ggml_cpu_extra_compute_forward] != NULL;
     return true;
@@ -133,14 +160,4 @@ struct nm_module *nm_module_at(const void *address) {
     pthread_mutex_unlock(&binding);
     errno = saved;
     return module;
-}
-
-const char *nm_module_lacks(const struct nm_module *module) {
-    bool iqk = !module->has_op_seam && module->real[NM_SYM_iqk_mul_mat] != NULL;
-    enum need family = iqk ? IQK : MAINLINE;
-    for (int i = 0; i < NM_SYMBOLS; ++i) {
-        bool needed = symbols[i].need == REQUIRED || symbols[i].need == family;
-        if (needed && module->real[i] == NULL) return symbols[i].name;
-    }
-    return NULL;
 }

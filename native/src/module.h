@@ -37,6 +37,7 @@ struct nm_module {
     _Atomic int placed_for;     /* shard: threads for which rows lie with their readers; 0: not */
     _Atomic long buffer_offset; /* of ggml_tensor.buffer; 0: not asked for yet, -1: not found */
     bool announced;
+    bool inside;      /* a program with its engine linked in, see static_program.h */
     bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */
     char path[256];
 };
@@ -49,12 +50,19 @@ static inline bool nm_module_contains(const struct nm_module *module, const void
     return (uintptr_t)address - module->low < module->span;
 }
 
-/* The name of the first symbol that the module would need and lacks, or NULL. */
-const char *nm_module_lacks(const struct nm_module *module);
-
-/* "PATH (ggml 0.26.0)", as far as it says its version; for messages about it. Returns text. */
-const char *nm_module_named(const struct nm_module *module, char *text, size_t bytes);
+/* "PATH (ggml 0.26.0)", as far as an engine with those functions says its version; for messages
+ * about it. Returns text. */
+const char *nm_named(const char *path, void *const *real, char *text, size_t bytes);
 
 const char *nm_symbol_name(enum nm_symbol symbol);
+
+/* Whether an engine with those functions could not be mirrored without this one. */
+bool nm_needs(void *const *real, enum nm_symbol symbol);
+
+/* The name of the first symbol that it needs and lacks, or NULL. */
+const char *nm_lacks(void *const *real);
+
+/* The shim's own function of that name; NULL for one that it only calls. */
+void *nm_own_function(enum nm_symbol symbol);
 
 #endif

@@ -26,7 +26,7 @@ struct compute_params {
 static void say(const struct nm_module *engine, const char *what, const char *why,
                 const char *remedy) {
     char named[320], text[400];
-    nm_module_named(engine, named, sizeof named);
+    nm_named(engine->path, engine->real, named, sizeof named);
     snprintf(text, sizeof text, "%s: %s", named, what);
     nm_note("warn", text, why, remedy);
 }
@@ -47,7 +47,7 @@ static bool readable(struct nm_module *engine) {
     state = atomic_load(&engine->state);
     if (state == NM_ENGINE_NEW) {
         struct nm_layout layout = {0};
-        const char *failed = nm_module_lacks(engine);
+        const char *failed = nm_lacks(engine->real);
         if (failed == NULL) failed = nm_layout_measure(&layout, engine);
         engine->layout = layout;
         state = failed == NULL ? NM_ENGINE_READY : NM_ENGINE_UNREADABLE;
@@ -91,7 +91,7 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     if (finding->expert_count > 0) nm_reads_expect();
     if (!nm_config.interleave && (!dense || (!rows && finding->expert_count > 0)))
         say_closed(engine, dense);
-    if (nm_config.shard && !engine->has_op_seam) {
+    if (nm_config.shard && (engine->inside || !engine->has_op_seam)) {
         nm_note("warn", "shard is not possible with this engine",
                 "its ops pass no seam at which its threads could be held to their rows", "");
         nm_build(finding->all, finding->dense_count + finding->expert_count, false,

@@ -24,7 +24,7 @@ WISH = "NUMAMIRROR_BUILD_ENGINES"
 SETTINGS = (
     *("-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON"),
     *("-DGGML_F16C=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF"),
-    *("-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_UI=OFF"),
+    *("-DLLAMA_BUILD_SERVER=ON", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF"),
 )
 
 
@@ -44,16 +44,15 @@ def llama_cpp_python() -> Path:
     return directory
 
 
-def static_program() -> Path:
-    """llama-completion with all of ggml inside, its symbol table kept."""
-    program = cache_dir() / f"llama-static-{VERSION}" / "llama-completion"
-    if not program.exists():
-        sources()
-        built = build("static", "llama-completion", "-DBUILD_SHARED_LIBS=OFF")
-        with fetch.new_directory(program.parent) as target:
-            shutil.copy(built / "bin" / program.name, target)
+def static_server() -> Path:
+    """A directory with a llama-server that has all of ggml inside, its symbol table kept."""
+    directory = cache_dir() / f"llama-server-static-{VERSION}"
+    if not directory.is_dir():
+        built = build("static", "llama-server", "-DBUILD_SHARED_LIBS=OFF")
+        with fetch.new_directory(directory) as target:
+            shutil.copy(built / "bin" / "llama-server", target)
         shutil.rmtree(built)
-    return program
+    return directory
 
 
 def sources() -> Path:

@@ -1,0 +1,45 @@
+#include "stand_in_kernels.h"
+
+static void expert_rows(const struct params *params, struct tensor *op) {
+    float y = 0;
+    if (op->src[0]->type == TYPE_TILED)
+        ggml_compute_forward_mul_mat_id_tiled(params, op, 3, 4, 5, 6, 7, 8);
+    else
+        for (int i = 0; i < params->rows; ++i)
+            stand_in_dots[0](1, &y, 3, (char *)op->src[0]->data + 128, 4, &y, 6, 7);
+}
+
+#ifdef STAND_IN_IQK
+static void compute_op(const struct params *params, struct tensor *op) {
+    const struct tensor *w = op->src[0];
+    float c = 0;
+    long rows = (long)w->ne[1], stride = (long)w->nb[1];
+    if (op->op == OP_MUL_MAT)
+        iqk_mul_mat(rows, 2, 3, 4, w->data, stride, 7, &c, 9, &c, 11, params->ith, params->nth);
+    else if (op->op == OP_MUL_MAT_ID && w->type == TYPE_F32)
+        iqk_mul_mat_moe(rows, 2, 3, 4, 5, w->data, stride, 8, &c, 10, &c, 12, 13, &c, params->ith,
+                        params->nth);
+    else if (op->op == OP_MUL_MAT_ID)
+        expert_rows(params, op);
+    else if (op->op == OP_UP_GATE)
+        iqk_moe_fused_up_gate(rows, 2, 3, 4, 5, 6, w->data, op->src[1]->data, stride, 10, &c, 12,
+                              NULL, NULL, &c, 16, 17, &c, 0.5f, params->ith, params->nth);
+}
+#else
+static void compute_op(const struct params *params, struct tensor *op) {
+    if (ggml_cpu_extra_compute_forward(params, op)) return;
+    if (op->op == OP_MUL_MAT) ggml_compute_forward_mul_mat(params, op);
+    if (op->op == OP_MUL_MAT_ID) expert_rows(params, op);
+    if (op->op == OP_CPY) *(char *)op->data = 'c';
+}
+#endif
+
+/* By a pointer, as the real one starts its threads. */
+static void (*volatile compute_one)(const struct params *, struct tensor *) = compute_op;
+
+int ggml_graph_compute(struct graph *graph, struct plan *plan) {
+    struct params params = {0, plan->threads, plan->rows};
+    for (int i = 0; i < graph->nodes; ++i)
+        for (int k = 0; k < plan->repeat; ++k) compute_one(&params, graph->node[i]);
+    return 0;
+}
