@@ -13,6 +13,7 @@ from pathlib import Path
 from numamirror_cli.engine.image import Image, read_image
 from numamirror_cli.engine.marks import CPU_CODE, contains
 from numamirror_cli.engine.own_mirror import OwnMirror, read_own_mirror
+from numamirror_cli.engine.static_calls import functions_inside
 from numamirror_cli.engine.symbols import IQK, MAINLINE, Symbol, known_symbols
 from numamirror_cli.engine.version import VERSION_NAMES, read_version
 
@@ -41,7 +42,7 @@ class Seams:
     """Of the functions that the shim's table names, for one CPU backend of an engine.
 
     found: seams that it has. closed: those of them whose calls were bound when the engine was
-    linked, so that no preload sees them. lacking: functions without which the shim leaves it
+    linked, so that no preload sees them; in a program, those that were compiled in. lacking: functions without which the shim leaves it
     alone. absent: optional seams that it has not, which others have.
     """
 
@@ -160,10 +161,13 @@ def _engine(
     family = _family(backends[0])
     others = [image for image in group if image not in backends]
     chosen = _worst([_seams(backend, others, family) for backend in backends])
+    shape = _shape(group, backends, everything)
+    if shape == IN_PROGRAM and (inside := _seams_inside(backends[0], family)).found:
+        shape, chosen = IN_PROGRAM_NAMED, inside
     return Engine(
         name=_name(group),
         version=read_version((*group, *bystanders)),
-        shape=_shape(group, backends, everything),
+        shape=shape,
         family=family,
         libraries=tuple(image.path for image in group),
         backends=tuple(image.path for image in backends),
@@ -229,15 +233,33 @@ def _inside(image: Image, everything: Sequence[Image]) -> Engine:
         shape = HIDDEN_IN_LIBRARY
     else:
         shape = IN_PROGRAM_NAMED if _COMPUTES in image.hidden else IN_PROGRAM_STRIPPED
+    family = IQK if _NAME_OF_IQK in image.hidden else MAINLINE
     names: Mapping[str, str] = {mark: name for mark, name in _KINDS.items() if mark in image.hidden}
     return Engine(
         name=next(iter(names.values()), "ggml"),
         version=read_version((image, *everything)),
         shape=shape,
-        family=IQK if _NAME_OF_IQK in image.hidden else MAINLINE,
+        family=family,
         libraries=(image.path,),
         backends=(image.path,),
+        seams=_seams_inside(image, family),
         own_mirror=read_own_mirror([other.path for other in everything]),
+    )
+
+
+def _seams_inside(image: Image, family: str) -> Seams:
+    """Of an engine in a program; all empty where the shim cannot lead its calls to itself."""
+    if not image.is_program:
+        return Seams()
+    known = known_symbols()
+    inside = functions_inside(image.path, frozenset(symbol.name for symbol in known))
+    if not inside:
+        return Seams()
+    found = tuple(s for s in known if s.is_seam and s.name in inside)
+    return Seams(
+        found=found,
+        closed=tuple(s for s in found if s.is_needed_by(family) and not inside[s.name]),
+        lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in inside),
     )
 
 

@@ -26,13 +26,15 @@ _FROM_WORST = (POLICY_ONLY, UNKNOWN, DENSE_ONLY, FULL)
 # Seams through which an engine reads its experts one by one.
 _ROW_GROUPS = ("ARGUMENT_SEAMS", "VEC_DOTS")
 
-_SHARED_BUILD = "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)"
+_SHARED_BUILD = "a build with shared libraries (-DBUILD_SHARED_LIBS=ON)"
 _WITHOUT_SEAMS = {
     HIDDEN_IN_LIBRARY: "its functions are inside a library that does not export them",
     IN_PROGRAM: "its functions are inside the program, which finds its own before any preload",
     IN_PROGRAM_NAMED: "its functions are inside the program and called without the loader",
     IN_PROGRAM_STRIPPED: "its functions are inside the program and have no names any more",
 }
+# By native/src/static_program.c.
+_LED = "its calls pass no loader; the shim leads them to itself in memory, by its symbol table"
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ class Reach:
 
 def reach_of_engine(engine: Engine) -> Reach:
     """What the shim can do with an engine, once it is loaded beside it."""
-    if engine.shape in _WITHOUT_SEAMS:
-        return Reach(POLICY_ONLY, _WITHOUT_SEAMS[engine.shape], _SHARED_BUILD)
+    led = engine.shape == IN_PROGRAM_NAMED and bool(engine.seams.found)
+    if engine.shape in _WITHOUT_SEAMS and not led:
+        first = "a build that was not stripped, or " if engine.shape == IN_PROGRAM_STRIPPED else ""
+        remedy = f"use {first}{_SHARED_BUILD}"
+        return Reach(POLICY_ONLY, _WITHOUT_SEAMS[engine.shape], remedy)
     seams = engine.seams
     if seams.lacking:
         return Reach(
@@ -73,7 +78,7 @@ def reach_of_engine(engine: Engine) -> Reach:
     if not rows:
         why = "experts are read past the shim: it has none of their functions"
         return Reach(DENSE_ONLY, why, "use a newer build, if the model has experts")
-    return Reach(FULL, _how_open(seams))
+    return Reach(FULL, _LED if led else _how_open(seams))
 
 
 def _how_open(seams: Seams) -> str:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from numamirror_cli.engine.engines import Engine
+from numamirror_cli.engine.engines import IN_PROGRAM_NAMED, Engine
 from numamirror_cli.engine.examination import Examination, Found
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
 from numamirror_cli.engine.symbols import Symbol
@@ -90,10 +90,11 @@ def _seam_lines(engine: Engine) -> Iterator[str]:
     seams = engine.seams
     if not seams.found and not seams.lacking:
         return
+    how = "inside the program" if engine.shape == IN_PROGRAM_NAMED else "through the loader"
     if not seams.closed:
-        yield f"{len(seams.found)} found, all called through the loader"
+        yield f"{len(seams.found)} found, all called {how}"
     else:
-        yield f"{len(seams.found)} found; {len(seams.closed)} are not called through the loader:"
+        yield f"{len(seams.found)} found; {len(seams.closed)} are not called {how}:"
         yield f"  {_names(seams.closed)}"
     if seams.lacking:
         yield f"lacking: {_names(seams.lacking)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -155,22 +156,38 @@ def test_hidden_symbols_are_found_by_what_the_library_holds(build: Build) -> Non
 @pytest.mark.parametrize(
     ("flags", "shape"),
     [
-        (("-static",), IN_PROGRAM_NAMED),
-        (("-static-pie", "-fPIE"), IN_PROGRAM_NAMED),
         (("-static", "-s"), IN_PROGRAM_STRIPPED),
         (("-static-pie", "-fPIE", "-s"), IN_PROGRAM_STRIPPED),
-        (("-O1",), IN_PROGRAM_NAMED),
         (("-s",), IN_PROGRAM_STRIPPED),
-        (("-rdynamic",), IN_PROGRAM),
+        (("-rdynamic", "-s"), IN_PROGRAM),
     ],
 )
-def test_an_engine_inside_the_program_is_policy_only(
+def test_an_engine_inside_a_program_that_lost_names_is_policy_only(
     build: Build, flags: tuple[str, ...], shape: str
 ) -> None:
-    engine = engine_of(build.inside_program(*flags))
+    engine = engine_of(build.inside_program("-O1", *flags))
     assert engine.shape == shape
     reach = reach_of_engine(engine)
     assert reach.level == POLICY_ONLY and "BUILD_SHARED_LIBS" in reach.remedy
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are led to the shim on x86-64")
+@pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie"), ("-rdynamic",)])
+def test_an_engine_inside_a_program_that_kept_its_names_is_full(
+    build: Build, flags: tuple[str, ...]
+) -> None:
+    engine = engine_of(build.inside_program(*flags))
+    assert engine.shape == IN_PROGRAM_NAMED
+    reach = reach_of_engine(engine)
+    assert reach.level == FULL and "symbol table" in reach.why
+    assert {s.name for s in engine.seams.found} == seams(mainline())
+
+
+@pytest.mark.parametrize("flags", [("-O1",), ("-O2", "-flto")])
+def test_an_engine_whose_functions_were_compiled_into_their_callers_is_policy_only(
+    build: Build, flags: tuple[str, ...]
+) -> None:
+    assert reach_of_engine(engine_of(build.inside_program(*flags))).level == POLICY_ONLY
 
 
 @pytest.mark.parametrize("flags", [(), ("-rdynamic",)])

@@ -38,7 +38,7 @@ def test_an_engine_with_open_seams_keeps_its_preload(build: Build) -> None:
 
 
 def test_an_engine_inside_the_program_is_known_at_once(build: Build) -> None:
-    preload = foreseen(build.inside_program("-O1"))
+    preload = foreseen(build.inside_program("-s"))
     assert not preload.reaches_program
     assert preload.entries == REACHES.entries  # what it starts in turn may be an engine
     assert preload.notice is not None and "inside the program" in preload.notice.why

@@ -1,0 +1,102 @@
+"""The seams of an engine that is linked into its program, as the shim finds them when it is loaded.
+
+The shim leads the calls of such an engine to itself where the program's symbol table (.symtab) was
+kept; native/src/static_program.c says by which rules. It decodes each call, and so has the last
+word; here the distances that lead to a function are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numamirror_cli.engine.elf import errors_of_broken_files
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+# The only machine whose calls the shim can lead elsewhere.
+MACHINE = "EM_X86_64"
+_SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
+_FUNCTION, _FILE, _UNDEFINED, _EXECUTABLE = 2, 4, 0, 1
+# What gcc and clang call the file that link-time optimisation makes of all the others.
+_LTO_FILES = (b"<artificial>", b"ld-temp.o")
+
+
+@functools.lru_cache(maxsize=64)
+def functions_inside(path: Path, names: frozenset[str]) -> dict[str, bool]:
+    """Those of the functions that the program's symbol table names, and whether code calls them.
+
+    Empty where the shim cannot lead calls to itself: another machine, no table or half of one,
+    link-time optimisation, or a file that is broken or cannot be read.
+    """
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            return _functions(ELFFile(stream), names)
+    except errors_of_broken_files():
+        return {}
+
+
+def _functions(file: ELFFile, names: frozenset[str]) -> dict[str, bool]:
+    table: Any = file.get_section_by_name(".symtab")
+    if table is None or file["e_machine"] != MACHINE:
+        return {}
+    strings = file.get_section(table["sh_link"]).data()
+    places: dict[str, set[tuple[int, int]]] = {}
+    everything: list[tuple[int, int]] = []
+    for start, info, _, where, value, size in _SYMBOL.iter_unpack(table.data()):
+        kind = info & 15
+        if kind == _FILE and strings[start : strings.index(b"\0", start)] in _LTO_FILES:
+            return {}
+        if kind == _FUNCTION and where != _UNDEFINED and size:
+            everything.append((value, value + size))
+            name = strings[start : strings.index(b"\0", start)].decode(errors="replace")
+            if name in names:
+                places.setdefault(name, set()).add((value, value + size))
+    # Of two that differ neither is known to be the one.
+    known = {name: next(iter(found)) for name, found in places.items() if len(found) == 1}
+    calls = list(_calls(file, dict(known.values())))
+    if not _all_lie_within(everything, [place for place, _ in calls]):
+        return {}
+    called = {start for _, start in calls}
+    return {name: start in called for name, (start, _) in known.items()}
+
+
+def _calls(file: ELFFile, functions: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """Where a call or jump leads from elsewhere to the start of one of them, and that start.
+
+    functions: start -> end.
+    """
+    # Here, since most programs hold no engine, and are not to wait for it.
+    import numpy as np
+
+    for segment in file.iter_segments("PT_LOAD"):
+        if not segment["p_flags"] & _EXECUTABLE:
+            continue
+        code = np.frombuffer(segment.data(), dtype=np.uint8)
+        call = (code[:-5] == 0xE8) | (code[:-5] == 0xE9)
+        branch = (code[:-6] == 0x0F) & (code[1:-5] & 0xF0 == 0x80)
+        at = np.concatenate([np.flatnonzero(call) + 1, np.flatnonzero(branch) + 2])
+        distance = np.ndarray(len(code) - 3, "<i4", code, strides=(1,))[at].astype(np.int64)
+        source = segment["p_vaddr"] + at
+        target = source + 4 + distance
+        hit = np.isin(target, list(functions))
+        for place, start in zip(source[hit].tolist(), target[hit].tolist(), strict=True):
+            if not start <= place < functions[start]:
+                yield place, start
+
+
+def _all_lie_within(functions: list[tuple[int, int]], places: list[int]) -> bool:
+    """Whether each place is inside a function; not so where `strip -x` took private names away."""
+    functions = sorted(functions)
+    starts = [start for start, _ in functions]
+    before = [bisect_right(starts, place) - 1 for place in places]
+    return all(
+        at >= 0 and place < functions[at][1] for at, place in zip(before, places, strict=True)
+    )
