@@ -153,7 +153,8 @@ def examine_running(running: Running, shim: Shim, caller: Caller) -> Examination
     target = by_file.target
     assert target is not None
     target = replace(target, arguments=running.arguments[1:])
-    files = running.mapped or by_file.files
+    # The shim has an engine's functions, and is none.
+    files = tuple(file for file in running.mapped or by_file.files if file.name != SHIM_NAME)
     followed = Followed(target, files)
     engines = _examined(followed)
     if not engines:

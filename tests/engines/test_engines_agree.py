@@ -1,0 +1,177 @@
+"""In whatever shape an engine is started: what `check` says beforehand is what then happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stand_in
+from rig import REPOSITORY, numamirror_run
+from test_engines_check import check
+
+NOBODY = 65534
+Command = Sequence[object]
+
+
+def happened(mirror: dict[str, Any]) -> str:
+    """The verdict that would have been right."""
+    mirrored, everything = mirror.get("mirrored_bytes", 0), mirror.get("gemm_bytes", 0)
+    if mirrored == 0:
+        return "policy only"
+    return "full" if mirrored == everything else "dense only"
+
+
+def plain(directory: Path) -> Command:
+    return [stand_in.program(stand_in.library(directory))]
+
+
+def script(directory: Path) -> Command:
+    """A start script, as packages have them."""
+    path = directory / "start"
+    path.write_text(f'#!/bin/sh\nexec "{plain(directory)[0]}" "$@"\n')
+    path.chmod(0o755)
+    return [path]
+
+
+def env_script(directory: Path) -> Command:
+    path = directory / "start"
+    path.write_text(f"#!/usr/bin/env -S A=1 {plain(directory)[0]}\n")
+    path.chmod(0o755)
+    return [path]
+
+
+def emptied(directory: Path) -> Command:
+    return ["env", "-i", *plain(directory)]
+
+
+def bundled_loader(directory: Path) -> Command:
+    """A loader of its own beside the program, as AppImages and portable builds have it."""
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    if platform.machine() != "x86_64" or not loader.exists():
+        pytest.skip(f"there is no {loader} here")
+    copy = shutil.copy(loader, directory / "ld.so")
+    return [copy, "--library-path", directory, *plain(directory)]
+
+
+def python_module(directory: Path) -> Command:
+    """python -m PACKAGE, whose library is inside the package."""
+    package = directory / "engine"
+    package.mkdir()
+    library = stand_in.module(stand_in.library(package))
+    (package / "__init__.py").write_text("")
+    load = f"import ctypes\nctypes.CDLL({str(library)!r}).main()\n"
+    (package / "__main__.py").write_text(load)
+    return ["env", f"PYTHONPATH={directory}", sys.executable, "-m", "engine"]
+
+
+def bound_inside(directory: Path) -> Command:
+    return [stand_in.program(stand_in.library(directory, "-Wl,-Bsymbolic"))]
+
+
+def kernels_bound_inside(directory: Path) -> Command:
+    engine = stand_in.library(directory, is_bound=lambda name: name.startswith("ggml_vec_dot_"))
+    return [stand_in.program(engine)]
+
+
+def lacking_a_function(directory: Path) -> Command:
+    return [stand_in.program(stand_in.library(directory, "-Dggml_graph_node=hidden"))]
+
+
+def setuid(directory: Path) -> Command:
+    (program,) = plain(directory)
+    if os.geteuid() != 0:
+        pytest.skip("giving a program to another user needs root")
+    os.chown(str(program), NOBODY, NOBODY)
+    Path(str(program)).chmod(0o755 | stat.S_ISUID)
+    let_others_in(directory)
+    return [program]
+
+
+def let_others_in(directory: Path) -> None:
+    """pytest keeps its directories for their owner; nobody has to find the libraries."""
+    for parent in (directory, *directory.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+
+
+def musl(directory: Path) -> Command:
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("musl-gcc is not installed (Debian: musl-tools)")
+    return [stand_in.program(stand_in.library(directory, cc="musl-gcc"), cc="musl-gcc")]
+
+
+def without_engine(_: Path) -> Command:
+    return ["/bin/true"]
+
+
+SHAPES: dict[Callable[[Path], Command], str] = {
+    plain: "full",
+    script: "full",
+    env_script: "full",
+    bundled_loader: "full",
+    python_module: "full",
+    kernels_bound_inside: "dense only",
+    emptied: "policy only",
+    bound_inside: "policy only",
+    lacking_a_function: "policy only",
+    setuid: "policy only",
+    musl: "policy only",
+    without_engine: "policy only",
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "level"), SHAPES.items(), ids=lambda v: getattr(v, "__name__", "")
+)
+def test_the_verdict_on_a_command_is_what_then_happens(
+    shape: Callable[[Path], Command], level: str, tmp_path: Path
+) -> None:
+    command = shape(tmp_path)
+    said = check(*map(str, command))["verdict"]["level"]
+    _, mirror = stand_in.run(tmp_path, command)
+    assert (said, happened(mirror)) == (level, level)
+
+
+def test_the_verdict_on_a_running_process_is_what_happened_to_it(tmp_path: Path) -> None:
+    report = tmp_path / "run.json"
+    command = [*numamirror_run(report, "--rehearse", "2"), *map(str, plain(tmp_path)), "wait"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=REPOSITORY, text=True, **pipes) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == "ready\n"
+        said = check(child_of(launcher.pid, "program"))
+        launcher.communicate("")
+    assert said["preload"]["honoured"]
+    assert said["verdict"]["level"] == happened(json.loads(report.read_text())["mirror"]) == "full"
+
+
+def child_of(parent: int, name: str) -> str:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return next(c for c in children if Path(f"/proc/{c}/comm").read_text().strip() == name)
+
+
+def test_a_program_with_file_capabilities_drops_the_shim_as_said(tmp_path: Path) -> None:
+    """Only for who is not root: so both are asked as nobody."""
+    (program,) = plain(tmp_path)
+    if os.geteuid() != 0 or shutil.which("setcap") is None or shutil.which("setpriv") is None:
+        pytest.skip("needs root, setcap (Debian: libcap2-bin) and setpriv")
+    subprocess.run(["setcap", "cap_net_raw+ep", str(program)], check=True)
+    let_others_in(tmp_path)
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    ours = [*as_nobody, sys.executable, "-m", "numamirror_cli"]
+    if subprocess.run([*ours, "--version"], capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"another user cannot run {sys.executable}")
+    check = [*ours, "check", "--json", "--", str(program)]
+    verdict = json.loads(subprocess.run(check, capture_output=True, text=True).stdout)["verdict"]
+    assert verdict["level"] == "policy only" and "file capabilities" in verdict["why"]
+    run = [*ours, "run", "--rehearse", "2", "--", str(program)]
+    said = subprocess.run(run, capture_output=True, text=True).stderr
+    assert "not mirrored: the shim cannot be loaded" in " ".join(said.split())
