@@ -63,8 +63,10 @@ test-engines-full: $(VENV)/.all
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check '.[engines-full]'
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NUMAMIRROR_BUILD_ENGINES=1 $(PYTHON) -m pytest tests/engines
 
-# The table in docs/engines.md, of all engines that can be had here.
-engines-table: test-engines-full
+# The tables of engines in the README and in docs/engines.md, of all that can be had here.
+engines-table: $(VENV)/.all
+	$(PYTHON) tests/engines/support.py --forget
+	$(MAKE) test-engines-full
 	$(PYTHON) tests/engines/support.py
 
 # Faults produced for real: docs/reliability.md. After test-native, whose sanitized shim it runs.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import fetch
@@ -19,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Books what each test of an engine found, for docs/engines.md."""
+    """Books what each test of an engine found, for the tables of support.py."""
     report = yield
     if report.when == "call" and not report.skipped:
         for engine in engines_of(item):
@@ -35,11 +34,11 @@ def engines_of(item: pytest.Item) -> set[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Adds this session's engines to those of earlier ones."""
     if found := session.config.stash[RESULTS]:
-        path = support.results_file()
-        before = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps({**before, **found}))
+        for engine in rig.ALL:
+            if engine.name in found:
+                support.note_version(found, engine.name, engine.checked(engine.models[-1]))
+        support.keep(found)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -31,9 +31,10 @@ def server_command(options: Options, engine_dir: Path, *more: str) -> list[str]:
 
 
 class Server:
-    """A running llama-server; its log goes on to our stderr."""
+    """A running server; its log goes on to our stderr. listening: where that says its address."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], listening: re.Pattern[str] = LISTENING) -> None:
+        self.listening = listening
         self.process = subprocess.Popen(
             arguments, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace"
         )
@@ -48,9 +49,9 @@ class Server:
 
     def wait_until_listening(self) -> str:
         for line in self.log():
-            if found := LISTENING.search(line):
+            if found := self.listening.search(line):
                 return found[1]
-        sys.exit(f"llama-server ended with {self.process.wait()} before it listened")
+        sys.exit(f"the server ended with {self.process.wait()} before it listened")
 
     def pass_log_on(self) -> None:
         for _ in self.log():

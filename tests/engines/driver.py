@@ -42,10 +42,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Generation:
-    """scores: a number or digest per token that changes with the last bit of the engine's sums."""
+    """tokens: by number, or as texts. scores: a number or digest per token that changes with the
+    last bit of the engine's sums."""
 
     text: str
-    tokens: list[int]
+    tokens: list[int] | list[str]
     scores: list[float] | list[str]
 
 

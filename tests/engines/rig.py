@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import build_llama
 import fetch
 import gguf
 import moe
@@ -34,7 +35,7 @@ THREE_WAYS = ("moe-Q8_0", "moe-Q4_0", "moe-IQ2_XXS")
 class Engine:
     """driver: script beside this file; directory: fetches the engine's libraries, if it must, for
     the driver's --engine-dir or, of a Python package, for PYTHONPATH; modules: must be installed;
-    models: what it is tried on."""
+    models: what it is tried on; program: what the driver starts, if `check` cannot know it."""
 
     name: str
     driver: str
@@ -42,12 +43,21 @@ class Engine:
     models: tuple[str, ...] = MODELS
     modules: tuple[str, ...] = ()
     is_python_package: bool = False
+    program: tuple[str, ...] = ()
 
     def command(self, model: str, *options: str) -> list[str]:
         """Raises fetch.Unavailable when the engine or the model cannot be had."""
+        return self.started([sys.executable, str(HERE / self.driver)], model, options)
+
+    def checked(self, model: str) -> list[str]:
+        """The command of which `check` can say what will be loaded."""
+        if not self.program:
+            return self.command(model)
+        return self.started([sys.executable, *self.program], model)
+
+    def started(self, driver: list[str], model: str, options: Sequence[str] = ()) -> list[str]:
         for module in self.modules:
             fetch.installed(module)
-        driver = [sys.executable, str(HERE / self.driver)]
         where = str(self.directory()) if self.directory else ""
         if where and self.is_python_package:
             driver = ["env", f"PYTHONPATH={where}", *driver]
@@ -65,6 +75,22 @@ XLLAMACPP_2026_6, XLLAMACPP_0_2 = (
     )
 )
 NODE_LLAMA_CPP = Engine("node-llama-cpp", "drive_llama_ctypes.py", fetch.node_llama_cpp)
+LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER = (
+    Engine(
+        *(name, driver, build_llama.llama_cpp_python, THREE_WAYS, modules),
+        is_python_package=True,
+        program=program,
+    )
+    for name, driver, modules, program in (
+        ("llama-cpp-python", "drive_llama_cpp_python.py", ("diskcache", "jinja2"), ()),
+        (
+            "llama-cpp-python's server",
+            "drive_llama_cpp_server.py",
+            ("diskcache", "jinja2", "fastapi", "uvicorn", "sse_starlette", "starlette_context"),
+            ("-m", "llama_cpp.server"),
+        ),
+    )
+)
 LLAMA_SERVER = Engine("llama-server", "drive_llama_server.py", fetch.llama_server)
 IK_LLAMA = Engine("ik_llama.cpp", "drive_ik_llama.py", modules=("ik_llama_cpp",))
 WHISPER = Engine("whisper.cpp", "drive_whisper.py", None, ("whisper",), ("pywhispercpp",))
@@ -73,7 +99,11 @@ LLAMA_UPLOAD = Engine("llama-server with Vulkan", "drive_llama_upload.py", fetch
 TWO_ENGINES = Engine("two engines", "drive_two_engines.py", modules=("xllamacpp", "ik_llama_cpp"))
 
 # Those that load MODELS, or some of them; whisper.cpp has its own.
-ENGINES = (XLLAMACPP, XLLAMACPP_2026_6, XLLAMACPP_0_2, NODE_LLAMA_CPP, LLAMA_SERVER, IK_LLAMA)
+ENGINES = (
+    *(XLLAMACPP, XLLAMACPP_2026_6, XLLAMACPP_0_2, NODE_LLAMA_CPP, LLAMA_SERVER),
+    *(LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER, IK_LLAMA),
+)
+ALL = (*ENGINES, WHISPER, LLAMA_RPC, LLAMA_UPLOAD, TWO_ENGINES)
 COMBINATIONS = [(engine, model) for engine in (*ENGINES, WHISPER) for model in engine.models]
 
 
@@ -100,9 +130,11 @@ def model_path(name: str) -> Path:
 
 
 @functools.cache
-def run_plain(engine: Engine, model: str, *options: str) -> dict[str, Any]:
+def run_plain(
+    engine: Engine, model: str, *options: str, environment: tuple[tuple[str, str], ...] = ()
+) -> dict[str, Any]:
     """The driver's line without us in the way."""
-    return driver_line(finished(engine.command(model, *options), {}))
+    return driver_line(finished(engine.command(model, *options), dict(environment)))
 
 
 @functools.cache

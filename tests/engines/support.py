@@ -1,87 +1,153 @@
-"""The table in docs/engines.md, made from what the engine tests found.
+"""The tables of supported engines, made from what the engine tests found.
 
 conftest.py keeps each outcome in the tests' cache directory; `python tests/engines/support.py`
-writes the table from there. An engine that was not run keeps no row of an earlier day.
+writes the tables from there into the README and docs/engines.md, `--forget` begins anew.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from paths import cache_dir
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "engines.md"
+ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- table: made by `make engines-table` -->\n", "<!-- end of table -->\n"
 
-# name in the tests -> what it is, and its shape.
+
+@dataclass(frozen=True)
+class Row:
+    """what: what people call it; shape: how ggml reaches them in it."""
+
+    what: str
+    shape: str
+
+
+# By their names in the tests. Versions are read from the engine, by `numamirror check`.
 ENGINES = {
-    "xllamacpp": ("llama.cpp in xllamacpp 2026.10 (ggml 0.26.0)", "one library in Python"),
-    "xllamacpp-2026.6": ("llama.cpp in xllamacpp 2026.6 (ggml 0.13.1)", "one library in Python"),
-    "xllamacpp-0.2": ("llama.cpp in xllamacpp 0.2.14 (ggml 0.9.7)", "one library in Python"),
-    "node-llama-cpp": (
-        "llama.cpp in node-llama-cpp 3.21 (ggml 0.23.0)",
-        "CPU variants loaded at run time, as in official releases and ollama",
+    "llama-server": Row("llama-server", "program and shared libraries, OpenMP, AMX"),
+    "node-llama-cpp": Row(
+        "node-llama-cpp", "CPU variants loaded at run time, as in official releases and ollama"
     ),
-    "llama-server": (
-        "llama-server b10434 (ggml 0.20.0)",
-        "program and shared libraries, OpenMP, AMX",
-    ),
-    "llama-server over RPC": ("its ggml-rpc-server, two workers", "the workers are mirrored"),
-    "llama-server with Vulkan": ("the same with experts sent to a GPU", "uploads"),
-    "ik_llama.cpp": ("ik_llama.cpp in ik-llama-cpp-python 0.1.5", "own kernels and layout"),
-    "whisper.cpp": (
-        "whisper.cpp 1.8.5 in pywhispercpp 1.5.1 (ggml 0.13.1)",
-        "shared libraries, several graphs",
-    ),
-    "two engines": ("llama.cpp and ik_llama.cpp in one process", "functions of the same names"),
-    "static": ("llama.cpp linked statically (llama-completion)", "functions inside the program"),
+    "xllamacpp": Row("xllamacpp", "one library in Python"),
+    "xllamacpp-2026.6": Row("xllamacpp, older", "one library in Python"),
+    "xllamacpp-0.2": Row("xllamacpp, older still", "one library in Python"),
+    "llama-cpp-python": Row("llama-cpp-python", "built from its sdist, called by ctypes"),
+    "llama-cpp-python's server": Row("python -m llama_cpp.server", "the same, asked over HTTP"),
+    "llama-server over RPC": Row("ggml-rpc-server", "two workers of one llama-server"),
+    "llama-server with Vulkan": Row("llama-server with a GPU", "uploads of experts to it"),
+    "ik_llama.cpp": Row("ik-llama-cpp-python", "ik_llama.cpp: own kernels and layout"),
+    "whisper.cpp": Row("pywhispercpp", "whisper.cpp: several graphs"),
+    "two engines": Row("xllamacpp and ik_llama.cpp", "two engines in one process"),
 }
 
 # Where a test's name says what it shows. The others show something else.
 SHOWN = {
     "output": ("identical", "text_does_not_depend", "call_their_own_functions", "own_text"),
-    "coverage": ("is_mirrored", "mirror_all_weights", "call_their_own_functions", "uploaded_from"),
+    "mirrored": ("is_mirrored", "mirror_all_weights", "call_their_own_functions", "uploaded_from"),
     "poison": ("still_read_the_primary", "reads_its_primary", "come_from_a_replica"),
 }
-WORDS = {"output": "identical", "coverage": "all", "poison": "clean"}
+WORDS = {"output": "identical", "mirrored": "all", "poison": "clean"}
 
-Results = dict[str, dict[str, list[bool]]]
+
+@dataclass(frozen=True)
+class Found:
+    """Of one engine. outcomes: whether each test passed, by what it shows and its own name."""
+
+    version: str
+    outcomes: Mapping[str, Mapping[str, bool]]
+
+
+Results = dict[str, dict[str, Any]]
 
 
 def results_file() -> Path:
-    return cache_dir() / "support.json"
+    return cache_dir() / "outcomes.json"
 
 
 def note(results: Results, engine: str, test: str, passed: bool) -> None:
     """Books one outcome under each thing that the test shows."""
     for column, parts in SHOWN.items():
         if any(part in test for part in parts):
-            results.setdefault(engine, {}).setdefault(column, []).append(passed)
+            results.setdefault(engine, {}).setdefault(column, {})[test] = passed
 
 
-def row(engine: str, found: Mapping[str, list[bool]]) -> str:
-    what, shape = ENGINES[engine]
-    cells = [cell(column, found.get(column, [])) for column in SHOWN]
-    return f"| {what} | {shape} | {' | '.join(cells)} |\n"
+def note_version(results: Results, engine: str, command: list[str]) -> None:
+    """What `check` reads off the files of the command that starts the engine."""
+    if engine not in results or "version" in results[engine]:
+        return
+    check = [sys.executable, "-m", "numamirror_cli", "check", "--json", "--", *command]
+    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    engines = json.loads(done.stdout)["engines"]
+    results[engine]["version"] = "; ".join(found["version"] or "" for found in engines)
 
 
-def cell(column: str, outcomes: list[bool]) -> str:
+def keep(results: Results) -> None:
+    """Adds this session's outcomes to those of earlier ones."""
+    path = results_file()
+    kept: Results = json.loads(path.read_text()) if path.exists() else {}
+    for engine, found in results.items():
+        before = kept.setdefault(engine, {})
+        for key, value in found.items():
+            before[key] = {**before.get(key, {}), **value} if isinstance(value, dict) else value
+    path.write_text(json.dumps(kept))
+
+
+def read_results() -> dict[str, Found]:
+    if not results_file().exists():
+        sys.exit("no results yet: run `make test-engines-full` first")
+    kept: Results = json.loads(results_file().read_text())
+    return {
+        engine: Found(found.get("version", ""), {c: found.get(c, {}) for c in SHOWN})
+        for engine, found in kept.items()
+    }
+
+
+def cell(column: str, outcomes: Mapping[str, bool]) -> str:
     if not outcomes:
-        return ""
-    passed = sum(outcomes)
-    return (
-        f"{WORDS[column]} ({passed})"
-        if passed == len(outcomes)
-        else f"**{passed}** of {len(outcomes)}"
-    )
+        return "\N{EN DASH}"
+    passed = sum(outcomes.values())
+    if passed < len(outcomes):
+        return f"**{passed}** of {len(outcomes)}"
+    return f"{WORDS[column]} ({passed})"
 
 
-def table(results: Mapping[str, Mapping[str, list[bool]]]) -> str:
-    head = "| engine | shape | output | GEMM weights mirrored | poison |\n|---|---|---|---|---|\n"
-    return head + "".join(row(name, results[name]) for name in ENGINES if name in results)
+def summary(found: Found) -> str:
+    """What happens to the engine under `numamirror run`."""
+    if not all(all(outcomes.values()) for outcomes in found.outcomes.values()):
+        return "**fails a test**"
+    return "full" if found.outcomes["mirrored"] else "policy only"
+
+
+Cells = Callable[[Row, Found], list[str]]
+
+# The table of each page: its head, and the cells of one engine.
+PAGES: dict[Path, tuple[list[str], Cells]] = {
+    ROOT / "README.md": (
+        ["engine", "shape", "version", "mirror"],
+        lambda row, found: [row.what, row.shape, found.version, summary(found)],
+    ),
+    ROOT / "docs" / "engines.md": (
+        ["engine", "version", "output", "GEMM weights mirrored", "poison"],
+        lambda row, found: [
+            row.what,
+            found.version,
+            *(cell(column, found.outcomes[column]) for column in SHOWN),
+        ],
+    ),
+}
+
+
+def table(head: list[str], cells: Cells, results: Mapping[str, Found]) -> str:
+    """In the order of ENGINES; an engine that was not run has no row."""
+    rows = [head, ["---"] * len(head)]
+    rows += [cells(row, results[name]) for name, row in ENGINES.items() if name in results]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def with_table(page: str, text: str) -> str:
@@ -90,10 +156,14 @@ def with_table(page: str, text: str) -> str:
 
 
 def main() -> None:
-    if not results_file().exists():
-        sys.exit("no results yet: run `make test-engines` first")
-    results = json.loads(results_file().read_text())
-    PAGE.write_text(with_table(PAGE.read_text(), table(results)))
+    if sys.argv[1:] == ["--forget"]:
+        results_file().unlink(missing_ok=True)
+        return
+    results = read_results()
+    for page, (head, cells) in PAGES.items():
+        page.write_text(with_table(page.read_text(), table(head, cells, results)))
+    if missing := [row.what for name, row in ENGINES.items() if name not in results]:
+        sys.exit(f"not run here, and so without a row: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def check(*words: str) -> dict[str, Any]:
 
 
 def said_of(engine: Engine) -> dict[str, Any]:
-    return check(*engine.command(MODEL))
+    return check(*engine.checked(MODEL))
 
 
 def happened_to(engine: Engine) -> Run:

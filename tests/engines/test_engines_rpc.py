@@ -33,6 +33,7 @@ def run_with_mirrored_workers(model: str) -> tuple[dict[str, Any], list[Any], li
         run = numamirror_run(Path(scratch) / "{worker}.json", *TWO_REPLICAS)
         poison = Path(scratch) / "{worker}.poison"
         preload = ["env", f"LD_PRELOAD={poison_library()}", f"POISON_REPORT={poison}"]
+        preload += ["POISON_AT_INTERRUPT=1"]  # which is how workers end
         under = ("--under", shlex.join([*preload, *run]), "--pause", "0.3")
         line = driver_line(finished(LLAMA_RPC.command(model, *under), {}))
         mirrors = [

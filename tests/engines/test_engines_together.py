@@ -43,6 +43,8 @@ def test_rows_that_ik_llama_reads_one_by_one_come_from_a_replica(
     def poisoned(*environment: tuple[str, str]) -> list[dict[str, object]]:
         run = run_mirrored(ik_llama, model, TWO_REPLICAS, ONE_TOKEN, environment, poisoned=True)
         assert run.mirror["coverage"] == 1.0
+        without = (("LD_PRELOAD", str(no_iqk_library())),)
+        assert run.line == run_plain(ik_llama, model, *ONE_TOKEN, environment=without)
         return reads_by(run.poison, (function,))
 
     preload = ("LD_PRELOAD", f"{no_iqk_library()}:{poison_library()}")

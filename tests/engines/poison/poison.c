@@ -8,7 +8,8 @@
  *    "reads": [{"pages": 1, "chain": ["innermost function", "its caller", ...]}], "writes": [...]}
  * The file is written by the one process in which something was mirrored. armed_at: when the last
  * extent became unreadable, in seconds of CLOCK_MONOTONIC. gave_up counts extents that became
- * readable as a whole, because the process ran out of mappings.
+ * readable as a whole, because the process ran out of mappings. POISON_AT_INTERRUPT: set for
+ * programs that only a SIGINT ends.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -233,7 +234,8 @@ static void start_thread(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A server without an end of its own is ended by a signal: its report is to be written, too. */
+/* A server without an end of its own is ended by a signal: its report is to be written, too. Only
+ * where it is asked for: a program that finds a handler there may leave it and set none. */
 static void on_interrupt(int signal_number) { exit(128 + signal_number); }
 
 __attribute__((constructor)) static void begin(void) {
@@ -245,7 +247,7 @@ __attribute__((constructor)) static void begin(void) {
     page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     backtrace(warm_up, 2); /* loads the unwinder outside the handler */
     sigaction(SIGSEGV, &action, &previous_action);
-    signal(SIGINT, on_interrupt); /* programs that have an own handler set it later */
+    if (getenv("POISON_AT_INTERRUPT") != NULL) signal(SIGINT, on_interrupt);
     start_thread();
 }
 
