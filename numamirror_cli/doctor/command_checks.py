@@ -51,7 +51,8 @@ def _engine(subject: Subject, machine: Machine) -> Iterator[Check]:
     reach = subject.examination.reach
     bad = BAD if len(machine.mirror_nodes) > 1 else WARN
     level = {FULL: OK, DENSE_ONLY: WARN, POLICY_ONLY: bad}.get(reach.level, WARN)
-    yield Check("engine", level, f"{_CAN_BE[reach.level]}: {reach.why}", reach.remedy)
+    why = "" if reach.level == FULL else f": {reach.why}"
+    yield Check("engine", level, f"{_CAN_BE[reach.level]}{why}", reach.remedy)
 
 
 def _model(subject: Subject) -> Iterator[Check]:
@@ -70,7 +71,7 @@ def _memory(estimate: Estimate) -> Iterator[Check]:
     if per_node is None:
         needed = estimate.workload.resident + estimate.kv_bytes
         there = sum(estimate.there.values())
-        of = f"{size(needed)} with its KV cache, {size(there)} are available"
+        of = f"{size(needed)} with its KV cache; {size(there)} are free"
         if estimate.there:
             fewer = "take a smaller model or quantization, or a shorter context (-c)"
             if needed > there:

@@ -187,17 +187,18 @@ def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
         f"{counted(len(copies), 'copy')} of {size(status.mirrored_bytes)}, coverage "
         f"{percent(status.coverage)}{_reads_phrase(status)}{_locality_phrase(status)}"
     )
+    reasons = ", ".join(_uncovered(status))
+    rest = f"; not mirrored: {reasons}" if reasons else ""
     if not all(copy.sampled_pages for copy in copies):
-        return Verdict(WARN, f"{covered}, and where the copies lie is not known")
+        return Verdict(WARN, f"{covered}, and where the copies lie is not known{rest}")
     if not in_place:
-        return Verdict(WARN, f"{covered}, but not all of it where it belongs")
+        return Verdict(WARN, f"{covered}, but not all of it where it belongs{rest}")
     # What speed follows, where it is known.
     coverage = status.coverage if status.coverage_read is None else status.coverage_read
     if coverage >= _GOOD_COVERAGE:
-        return Verdict(OK, f"mirrored: {covered}")
-    reasons = ", ".join(_uncovered(status)) or "no reason given"
+        return Verdict(OK, f"mirrored: {covered}{rest}")
     level = BAD if coverage < _POOR_COVERAGE else WARN
-    return Verdict(level, f"partly mirrored: {covered}; not mirrored: {reasons}")
+    return Verdict(level, f"partly mirrored: {covered}{rest or '; no reason was given'}")
 
 
 def _reads_phrase(status: MirrorStatus) -> str:
@@ -209,7 +210,9 @@ def _reads_phrase(status: MirrorStatus) -> str:
 def _locality_phrase(status: MirrorStatus) -> str:
     if status.locality is None:
         return ""
-    return f", locality {percent(status.locality)} of {size(status.read_bytes)} read"
+    share = f"{percent(status.locality)} of {size(status.read_bytes)} read"
+    # Pretend nodes have no memory to be local to.
+    return f", {share} from the reader's copy" if status.rehearsal else f", locality {share}"
 
 
 def _uncovered(status: MirrorStatus) -> Iterator[str]:
@@ -273,9 +276,10 @@ def _facts(status: MirrorStatus, ended: bool) -> Iterator[tuple[str, str]]:
             yield "By reads", f"{percent(status.coverage_read)}: {served} that a token reads"
     if status.state == "freed" and not ended:
         yield "Freed", "the engine has freed these weights since: the figures are from before"
-    if uncovered := list(_uncovered(status)):
-        yield "Not placed" if status.sharded_bytes else "Not covered", ", ".join(uncovered)
-    elif status.reason:
+    uncovered = ", ".join(_uncovered(status))
+    if uncovered and status.sharded_bytes:
+        yield "Not placed", uncovered
+    elif status.reason and not uncovered:
         yield "Reason", status.reason
     if uploaded := status.upload_replica_bytes + status.upload_primary_bytes:
         near = part_of(status.upload_replica_bytes, uploaded)
