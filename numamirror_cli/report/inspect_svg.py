@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from numamirror_cli.memory.buffers import ANONYMOUS, REPLICA, WEIGHTS, Buffer, add_by_node
+from numamirror_cli.memory.buffers import (
+    ANONYMOUS,
+    CACHE,
+    COMPUTE,
+    REPLICA,
+    WEIGHTS,
+    Buffer,
+    add_by_node,
+)
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.threads import Threads
 from numamirror_cli.report.svg import (
@@ -47,6 +55,7 @@ class Part:
 PARTS = (
     Part("weights, as mapped from the file", (WEIGHTS,), "#0f5e5a"),
     Part("replicas", (REPLICA,), "#56a8a3", INK),
+    Part("KV cache and compute buffers", (CACHE, COMPUTE), "#d0b070", INK),
     Part("large buffers of the engine", (ANONYMOUS,), "#7a8ea3"),
     Part("all else", (), "#c5ced8", INK),
 )
@@ -163,7 +172,7 @@ def _conditions(inspection: Inspection) -> Iterator[str]:
     setting = "unknown" if balancing is None else str(balancing)
     yield f"Memory policy {inspection.policy}; kernel.numa_balancing {setting}"
     mirror = inspection.mirror
-    if mirror is not None and mirror.locality is not None:
+    if mirror is not None and mirror.locality is not None and not mirror.rehearsal:
         read = size(mirror.read_bytes)
         yield f"{percent(mirror.locality)} of {read} of weights read from the reader's own node"
     if inspection.sample is not None:

@@ -12,12 +12,13 @@ from click.testing import CliRunner, Result
 
 from numamirror_cli.cli import cli
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.report.inspect_svg import BAR_WIDTH, PARTS
+from numamirror_cli.memory.buffers import Buffer
+from numamirror_cli.report.inspect_svg import BAR_WIDTH, PARTS, bytes_by_part
 from tests.unit.memory.replay import PID, two_node_root, write_process
 
 MIB = 1 << 20
 SVG = "{http://www.w3.org/2000/svg}"
-WEIGHTS, REPLICAS, LARGE, ELSE = (part.fill for part in PARTS)
+WEIGHTS, REPLICAS, SCRATCH, LARGE, ELSE = (part.fill for part in PARTS)
 
 # MiB per node of each mapping: the file's pages lie on both nodes, a replica on node 1.
 NUMA_MAPS = """\
@@ -85,6 +86,12 @@ def test_the_legend_adds_up_to_the_json_of_the_same_process(root: Path, tmp_path
     assert "replicas: 400 MiB" in drawn
     assert "large buffers of the engine: 200 MiB" in drawn
     assert "all else: 10 MiB" in drawn
+
+
+def test_caches_and_compute_buffers_share_a_colour() -> None:
+    buffers = [Buffer(kind, "", MIB, {1: MIB}) for kind in ("cache", "compute", "other")]
+    drawn = {part.fill: by_node for part, by_node in bytes_by_part(buffers).items()}
+    assert drawn == {SCRATCH: {1: 2 * MIB}, ELSE: {1: MIB}}
 
 
 def test_threads_and_the_conditions_of_the_figures_are_in_it(root: Path, tmp_path: Path) -> None:
