@@ -105,6 +105,7 @@ def read_results() -> dict[str, Found]:
     return {
         engine: Found(found.get("version", ""), {c: found.get(c, {}) for c in SHOWN})
         for engine, found in kept.items()
+        if "output" in found  # else only a few of its tests were run
     }
 
 
