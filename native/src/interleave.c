@@ -36,12 +36,20 @@ static int list_nodes(int *nodes) {
     return count;
 }
 
-void nm_interleave_ahead(uintptr_t start, size_t bytes) {
-    if (nm_config.rehearsal != 0 || nm_filter_noticed()) return;
+/* Of the pages that belong to the buffer alone; 0 or an errno. */
+static int set_policy(uintptr_t start, size_t bytes, int mode, const int *nodes, int count) {
     uintptr_t first = (start + PAGE - 1) / PAGE * PAGE, end = (start + bytes) / PAGE * PAGE;
-    if (first >= end) return;
+    if (nm_config.rehearsal != 0 || first >= end || nm_filter_noticed()) return 0;
+    return nm_mbind((void *)first, end - first, mode, nodes, count);
+}
+
+void nm_interleave_undo(uintptr_t start, size_t bytes) {
+    set_policy(start, bytes, NM_MPOL_DEFAULT, NULL, 0);
+}
+
+void nm_interleave_ahead(uintptr_t start, size_t bytes) {
     int nodes[NM_MAX_COPIES * NM_MAX_NODES_PER_COPY], count = list_nodes(nodes);
-    int error = nm_mbind((void *)first, end - first, NM_MPOL_INTERLEAVE, nodes, count);
+    int error = set_policy(start, bytes, NM_MPOL_INTERLEAVE, nodes, count);
     if (error != 0) nm_say_refused(NM_MBIND, error, "weights are spread by moving their pages");
 }
 

@@ -11,9 +11,13 @@
 
 #include "table.h"
 
-/* Call when a buffer is marked as one of weights: pages that are not there yet will be spread by
- * the kernel as they are touched. Of a mapped file that says nothing, its pages are the cache's. */
+/* Call when the engine marks a buffer as one of weights: pages that are not there yet will be
+ * spread by the kernel as they are touched. Of a mapped file that says nothing, its pages are the
+ * cache's. */
 void nm_interleave_ahead(uintptr_t start, size_t bytes);
+
+/* Call before such a buffer is freed: what the heap puts there next is no weight. */
+void nm_interleave_undo(uintptr_t start, size_t bytes);
 
 /* Spreads those weights of the table that are new and not yet spread, asks the kernel where the
  * pages are afterwards, and says it. Returns why that is not known of some weights, or "". Caller

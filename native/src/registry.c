@@ -70,7 +70,6 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
             (struct nm_buffer){.id = id, .start = (uintptr_t)start, .bytes = bytes, .host = host};
         /* A huge page moves as a whole: rows of two nodes could not part (first_touch.h). */
         if (nm_config.shard) no_huge_pages(start, bytes);
-        if (nm_config.interleave) nm_interleave_ahead((uintptr_t)start, bytes);
         if (atomic_load(&nm_table) != NULL) republish(atomic_load(&nm_table));
         atomic_store_explicit(&nm_news, true, memory_order_release);
     }
@@ -216,6 +215,7 @@ void nm_registry_drop_buffer(const void *id) {
     for (size_t i = 0; i < nm_registry.buffer_count; ++i) {
         if (nm_registry.buffers[i].id != id) continue;
         struct nm_buffer gone = nm_registry.buffers[i];
+        if (nm_config.interleave) nm_interleave_undo(gone.start, gone.bytes);
         --nm_registry.buffer_count;
         memmove(&nm_registry.buffers[i], &nm_registry.buffers[i + 1],
                 (nm_registry.buffer_count - i) * sizeof gone);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "interleave.h"
 #include "redirect.h"
 #include "registry.h"
 #include "scratch.h"
@@ -37,6 +38,7 @@ void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked)
     if (name != NULL && strstr(name, "AMX") != NULL) atomic_store(&nm_amx_seen, true);
     nm_engine_seen();
     nm_registry_add_buffer(buffer, base_of(buffer), bytes, host);
+    if (nm_config.interleave && marked) nm_interleave_ahead((uintptr_t)base_of(buffer), bytes);
     nm_registry_describe_buffer(buffer, !marked, host && owner > DEVICE_CPU);
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* include/uapi/linux/mempolicy.h */
-enum { NM_MPOL_PREFERRED = 1, NM_MPOL_BIND = 2, NM_MPOL_INTERLEAVE = 3 };
+enum { NM_MPOL_DEFAULT = 0, NM_MPOL_PREFERRED = 1, NM_MPOL_BIND = 2, NM_MPOL_INTERLEAVE = 3 };
 
 /* mbind(2): sets the policy of [start, start + bytes) for pages not yet there. */
 int nm_mbind(void *start, size_t bytes, int mode, const int *nodes, int node_count);

@@ -2,6 +2,8 @@
  * that bytes stay, that only weights are touched, and what is said; tests/guest has the nodes. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "config.h"
@@ -94,6 +96,25 @@ static void a_rehearsal_places_nothing(void) {
     munmap(model, MIB);
 }
 
+static int policy_of(void *page) {
+    int mode = -1;
+    enum { MPOL_F_ADDR = 2 };
+    return syscall(SYS_get_mempolicy, &mode, NULL, 0, page, MPOL_F_ADDR) == 0 ? mode : -1;
+}
+
+static void the_policy_of_a_buffer_goes_with_it(void) {
+    configure(1, false);
+    char *model = memory(4 * PAGE);
+    nm_interleave_ahead((uintptr_t)model + 10, 3 * PAGE);
+    int before = policy_of(model), within = policy_of(model + PAGE);
+    if (within == NM_MPOL_INTERLEAVE) { /* else no policies here */
+        CHECK(before != NM_MPOL_INTERLEAVE && policy_of(model + 3 * PAGE) == before);
+        nm_interleave_undo((uintptr_t)model + 10, 3 * PAGE);
+        CHECK(policy_of(model + PAGE) == before);
+    }
+    munmap(model, 4 * PAGE);
+}
+
 /* Of a buffer that shares its first and last page with others, whole pages alone. */
 static void a_buffer_within_a_page_is_left_to_the_process_policy(void) {
     configure(1, false);
@@ -108,6 +129,7 @@ int main(void) {
     RUN(what_the_table_knew_is_left_alone);
     RUN(pages_that_are_not_spread_are_not_called_even);
     RUN(a_rehearsal_places_nothing);
+    RUN(the_policy_of_a_buffer_goes_with_it);
     RUN(a_buffer_within_a_page_is_left_to_the_process_policy);
     return 0;
 }
