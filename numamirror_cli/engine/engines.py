@@ -166,7 +166,7 @@ def _engine(
         shape, chosen = IN_PROGRAM_NAMED, inside
     return Engine(
         name=_name(group),
-        version=read_version((*group, *bystanders)),
+        version=read_version(group, bystanders),
         shape=shape,
         family=family,
         libraries=tuple(image.path for image in group),
@@ -237,7 +237,7 @@ def _inside(image: Image, everything: Sequence[Image]) -> Engine:
     names: Mapping[str, str] = {mark: name for mark, name in _KINDS.items() if mark in image.hidden}
     return Engine(
         name=next(iter(names.values()), "ggml"),
-        version=read_version((image, *everything)),
+        version=read_version([image], everything),
         shape=shape,
         family=family,
         libraries=(image.path,),

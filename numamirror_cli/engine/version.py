@@ -26,9 +26,14 @@ _ENDBR64, _BTI = b"\xf3\x0f\x1e\xfa", struct.pack("<I", 0xD503245F)
 _LEA_RAX, _RET = b"\x48\x8d\x05", b"\xc3"
 
 
-def read_version(images: Iterable[Image]) -> str:
-    """As in "0.4.0, b10434, ggml 0.20.0 (abc1234), package xllamacpp 2026.10"; "" for unknown."""
-    images = tuple(images)
+def read_version(engine: Iterable[Image], bystanders: Iterable[Image] = ()) -> str:
+    """As in "0.4.0, b10434, ggml 0.20.0 (abc1234), package xllamacpp 2026.10"; "" for unknown.
+
+    bystanders: other files of the program, which may know the version and come in packages of
+    their own.
+    """
+    own_files = tuple(engine)
+    images = (*own_files, *bystanders)
     own = _first(_text(image, name) for name in _OWN_VERSIONS for image in images)
     build = next((n for image in images if (n := _build_number(image))), 0)
     ggml = _first(_text(image, _GGML_VERSION) for image in images)
@@ -39,7 +44,7 @@ def read_version(images: Iterable[Image]) -> str:
         f"ggml {ggml}" if ggml else "",
         f"({commit})" if commit != "unknown" and commit else "",
     ]
-    package = _first(_package(image.path) for image in images)
+    package = _first(_package(image.path) for image in own_files)
     return ", ".join(part for part in (*parts, package) if part).replace(", (", " (")
 
 

@@ -97,6 +97,17 @@ def test_the_package_that_brought_a_library_is_named(
     assert version(library) == "package engine-bindings 3.2"
 
 
+def test_another_library_of_the_program_may_know_the_version_and_not_the_package(
+    compile_c: Compile, tmp_path: Path
+) -> None:
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module/package.json").write_text('{"name": "other", "version": "1.0"}')
+    other = compile_c("module/libo.so", CONSTANT % ("ggml_version", "0.26.0"), *SHARED)
+    images = [read_image(f, VERSION_NAMES) for f in (compile_c("lib.so", "int x;", *SHARED), other)]
+    engine, bystander = (image for image in images if image is not None)
+    assert read_version([engine], [bystander]) == "ggml 0.26.0"
+
+
 def test_an_npm_package_is_named(compile_c: Compile, tmp_path: Path) -> None:
     (tmp_path / "node_modules/engine/bins").mkdir(parents=True)
     library = compile_c("node_modules/engine/bins/libx.so", "int x;", *SHARED)
