@@ -43,6 +43,16 @@ static void replicas_are_pinned_as_long_as_they_live(void) {
     CHECK(is_forced() ? pinned >= 2 * MIB && pinned < 3 * MIB : pinned == 0);
 }
 
+static void a_device_is_looked_at_once(void) {
+    struct tensor to = tensor_in(&gpu);
+    int asked = stand_in_booking()->asked;
+    for (int i = 0; i < 3; ++i) sent_from(&gpu, &to, model.base);
+    CHECK(stand_in_booking()->asked == asked);
+    static struct buffer another = {.device = 1, .device_id = "0000:c2:00.0"};
+    for (int i = 0; i < 3; ++i) sent_from(&another, &to, model.base);
+    CHECK(stand_in_booking()->asked == asked + (is_forced() ? 1 : 0));
+}
+
 static void other_sources_and_targets_are_left_alone(void) {
     struct tensor to = tensor_in(&gpu), on_cpu = tensor_in(&processor), nowhere = tensor_in(NULL);
     const char *primary = model.base;
@@ -65,6 +75,7 @@ static void freed_replicas_are_not_pinned(void) {
 int main(void) {
     RUN(weights_come_from_the_replica_of_the_forced_node);
     RUN(replicas_are_pinned_as_long_as_they_live);
+    RUN(a_device_is_looked_at_once);
     RUN(other_sources_and_targets_are_left_alone);
     RUN(freed_replicas_are_not_pinned);
     return 0;
