@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.gpus import NODE_UNKNOWN
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.notes import name_nodes
 
@@ -97,7 +98,7 @@ def _allowed_memory(machine: Machine) -> Check:
 
 
 def _gpus(machine: Machine) -> Iterator[Check]:
-    unknown = [gpu.address for gpu in machine.gpus if gpu.node is None]
+    unknown = [gpu.address for gpu in machine.gpus if gpu.reason.startswith(NODE_UNKNOWN)]
     voting = [gpu for gpu in machine.gpus if gpu.votes]
     if unknown and len(machine.mirror_nodes) > 1:
         yield Check(

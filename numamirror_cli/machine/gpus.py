@@ -23,6 +23,8 @@ GPU_CLASSES = (0x0300, 0x0302, 0x0380, 0x1200)
 # amdgpu reports what the firmware set aside of main memory as if it were the device's own; a card
 # for inference has more.
 LEAST_VIDEO_MEMORY = 1 << 30
+# Why a device does not vote that otherwise would.
+NODE_UNKNOWN = "node unknown"
 
 
 def read_gpus(
@@ -64,7 +66,7 @@ def _judge(
     if why_not is None and device.address in visibility.hidden:
         why_not = f"hidden by {visibility.hidden[device.address]}"
     if why_not is None and node is None:
-        why_not = "node unknown"
+        why_not = NODE_UNKNOWN
     if why_not is None and node not in voting_nodes:
         why_not = f"node {node} gets no copy"
     return Gpu(

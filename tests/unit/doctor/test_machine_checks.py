@@ -115,6 +115,17 @@ def test_m15_a_gpu_of_unknown_node_does_not_vote_and_home_can_be_given(
     assert "0000:82:00.0" in found.text and "--home" in found.remedy
 
 
+def test_a_board_controller_of_unknown_node_is_no_matter(make_root: MakeRoot) -> None:
+    vga = {
+        "address": "0000:09:03.0",
+        "pci_class": "0x030000",
+        "vendor": "0x102b",
+        "numa_node": -1,
+        "local_cpulist": "0-15",
+    }
+    assert "GPUs" not in checks_of(make_root(TWO, pci=[vga]))
+
+
 def test_a_known_gpu_says_who_is_home(make_root: MakeRoot) -> None:
     gpu = {
         "address": "0000:82:00.0",
