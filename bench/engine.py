@@ -58,13 +58,22 @@ def describe() -> dict[str, str]:
 
 
 def run(
-    model: Path, blocks: int, *, mirrored: bool, alternate: bool = False, threads: int = 2
+    model: Path,
+    blocks: int,
+    *,
+    mirrored: bool,
+    alternate: bool = False,
+    threads: int = 2,
+    run_options: tuple[str, ...] = MIRRORED,
+    switch: str = "numamirror_test_set_redirect",
 ) -> dict[str, Any]:
-    """What engine_blocks.py printed. Raises CalledProcessError with the engine's log."""
+    """What engine_blocks.py printed. switch: the shim's function that makes the difference between
+    alternating blocks. Raises CalledProcessError with the engine's log."""
     driver = [sys.executable, str(Path(__file__).parent / "engine_blocks.py")]
     options = ["--model", str(model), "--engine-dir", str(engine_dir()), "--blocks", str(blocks)]
-    options += ["--threads", str(threads), *(["--alternate"] if alternate else [])]
-    before = [sys.executable, "-m", "numamirror_cli", "run", *MIRRORED, "--"] if mirrored else []
+    options += ["--threads", str(threads), *(["--alternate", switch] if alternate else [])]
+    launcher = [sys.executable, "-m", "numamirror_cli", "run", *run_options, "--"]
+    before = launcher if mirrored else []
     done = subprocess.run(
         [*before, *driver, *options],
         check=True,

@@ -1,11 +1,12 @@
 """Runs inside the measured process: an engine decodes and prefills, block by block.
 
-    python bench/engine_blocks.py --model FILE --engine-dir DIR --blocks N [--alternate]
+    python bench/engine_blocks.py --model FILE --engine-dir DIR --blocks N [--alternate SWITCH]
 
 Prints one JSON line: tokens per second of each block, by "on" and "off", seconds of the first and
-of a later token, and what the mirror holds. --alternate needs the shim in LD_PRELOAD, and changes
-between replicas and primaries from block to block; without it all blocks are "on", whatever is
-preloaded. With one thread the seconds are the thread's own: other programs do not count then.
+of a later token, and what the mirror holds. --alternate needs the shim in LD_PRELOAD, and calls a
+function of it, such as numamirror_test_set_redirect, with 1 and 0 from block to block; without it
+all blocks are "on", whatever is preloaded. With one thread the seconds are the thread's own: other
+programs do not count then.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def long_enough(model: Model, work: Work, clock: Clock) -> Work:
 
 
 def measure(
-    model: Model, blocks: int, redirect: Callable[[int], object] | None, clock: Clock
+    model: Model, blocks: int, switch: Callable[[int], object] | None, clock: Clock
 ) -> dict[str, dict[str, list[float]]]:
     """Kind -> side -> tokens per second. Pairs go on-off, off-on, so that a drift meets both."""
     rates: dict[str, dict[str, list[float]]] = {kind: {"on": [], "off": []} for kind in KINDS}
@@ -78,9 +79,9 @@ def measure(
         work = long_enough(model, shortest, clock)
         for number in range(blocks):
             order = ("on", "off") if number % 2 == 0 else ("off", "on")
-            for side in order if redirect else ("on",):
-                if redirect:
-                    redirect(side == "on")
+            for side in order if switch else ("on",):
+                if switch:
+                    switch(side == "on")
                 rates[kind][side].append(work.tokens / seconds(model, work, clock))
     return rates
 
@@ -135,15 +136,15 @@ def main() -> None:
     parser.add_argument("--engine-dir", type=Path, required=True)
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--alternate", action="store_true")
+    parser.add_argument("--alternate", metavar="SWITCH")
     options = parser.parse_args()
-    redirect = ctypes.CDLL(None).numamirror_test_set_redirect if options.alternate else None
+    switch = getattr(ctypes.CDLL(None), options.alternate) if options.alternate else None
     clock = time.thread_time if options.threads == 1 else time.perf_counter
     model = Model(open_llama(options.engine_dir), options.model, options.threads)
     one = Work(1, 1)
     first = seconds(model, one, time.perf_counter)
     later = statistics.median(seconds(model, one, time.perf_counter) for _ in range(9))
-    rates = measure(model, options.blocks, redirect, clock)
+    rates = measure(model, options.blocks, switch, clock)
     line = {"rates": rates, "first_s": first, "later_s": later, "mirror": mirror()}
     print(json.dumps(line), flush=True)
     model.free()

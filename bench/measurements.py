@@ -4,6 +4,7 @@
 MEASUREMENTS = {
     "calls": "What a seam adds to one call of the engine",
     "tokens": "Decode and prefill, and the first token",
+    "static_partition": "What it costs to divide rows for good, as shard does, on one node",
     "replicas": "How fast a replica is filled",
     "footprint": "What a mirror takes",
     "startup": "How long commands take, and what `run` adds before a program's main",
