@@ -1,0 +1,123 @@
+"""Shard on real engines, as a rehearsal: same output, fixed rows, each read by its thread."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from rig import Engine, driver_line, finished, gemm_bytes_in, numamirror_run, run_plain
+
+from numamirror_cli.engine.shim import find_shim
+
+SHARD = ("--rehearse", "2", "--strategy", "shard", "--min-size", "1")
+# What the shim counts and prints at its end: rows, and those read by the thread they belong to.
+COUNT_OWNERS = {"NUMAMIRROR_LOG": "1", "NUMAMIRROR_TEST_OWNERS": "1"}
+
+# One library in Python; CPU variants loaded at run time; a program with shared libraries.
+SHAPES = ("xllamacpp", "node_llama_cpp", "llama_server")
+# Mapped from the file, and repacked into anonymous memory.
+MODELS = ("moe-Q8_0", "moe-Q4_0")
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """line: what the driver printed; report: of `run --json`; shim: its events, as it printed."""
+
+    line: dict[str, Any]
+    report: dict[str, Any]
+    shim: list[dict[str, Any]]
+
+    def said(self) -> str:
+        notes = [event for event in self.report["events"] if event["event"] == "note"]
+        return " ".join(f"{note['what']}: {note['why']}" for note in notes)
+
+
+@functools.cache
+def run_sharded(engine: Engine, model: str, *options: str) -> Sharded:
+    with TemporaryDirectory() as scratch:
+        report = Path(scratch) / "run.json"
+        command = [*numamirror_run(report, *SHARD), *engine.command(model, *options)]
+        done = finished(command, COUNT_OWNERS)
+        return Sharded(driver_line(done), json.loads(report.read_text()), printed(done.stderr))
+
+
+def printed(stderr: str) -> list[dict[str, Any]]:
+    lines = (line.partition('numamirror: {"v":1') for line in stderr.splitlines())
+    return [json.loads('{"v":1' + rest) for _, mark, rest in lines if mark]
+
+
+@pytest.fixture(params=SHAPES)
+def shape(request: pytest.FixtureRequest) -> Engine:
+    engine: Engine = request.getfixturevalue(request.param)
+    return engine
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_shape_of_engine_can_be_sharded(shape: Engine, model: str) -> None:
+    sharded = run_sharded(shape, model)
+    mirror = sharded.report["mirror"]
+    assert sharded.line == run_plain(shape, model)
+    assert mirror["sharded_bytes"] == gemm_bytes_in(model)
+    assert {node["role"] for node in mirror["nodes"].values()} == {"shard"}
+
+
+def test_each_row_is_read_by_the_thread_that_it_was_placed_for(shape: Engine) -> None:
+    owners = [event for event in run_sharded(shape, "moe-Q8_0").shim if event["event"] == "owners"]
+    counted = max(owners, key=lambda event: int(event["rows"]))
+    assert counted["rows"] > 1000
+    assert counted["by_owner"] >= 0.98 * counted["rows"]
+
+
+@pytest.mark.skipif(
+    not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1, to be two copies' readers"
+)
+def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
+    shape: Engine,
+) -> None:
+    """Not as a rehearsal, which has no nodes to take memory from."""
+    variables = {
+        "NUMAMIRROR_ABI": "1",
+        "NUMAMIRROR_COPIES": "0=0;0=1",
+        "NUMAMIRROR_STRATEGY": "shard",
+        "NUMAMIRROR_LOG": "1",
+        "LD_PRELOAD": str(find_shim(os.environ).path),
+    }
+    done = finished(shape.command("wide-dense-Q4_0"), variables)
+    placed = [event for event in printed(done.stderr) if event["event"] == "placed"]
+    assert driver_line(done) == run_plain(shape, "wide-dense-Q4_0")
+    assert placed[0]["local"] == placed[0]["pages"]
+    if "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        assert placed[0]["huge_bytes"] >= 2 << 20
+
+
+def test_the_run_says_for_how_many_threads_rows_were_placed_and_how_long_it_took(
+    xllamacpp: Engine,
+) -> None:
+    events = run_sharded(xllamacpp, "moe-Q8_0").report["events"]
+    placed = [event for event in events if event["event"] == "placed"]
+    assert [event["threads"] for event in placed] == [2]
+    assert placed[0]["ns"] > 0
+
+
+def test_what_an_odd_number_of_threads_costs_is_said(xllamacpp: Engine) -> None:
+    sharded = run_sharded(xllamacpp, "moe-Q8_0", "--threads", "3")
+    assert sharded.line == run_plain(xllamacpp, "moe-Q8_0", "--threads", "3")
+    assert "3 threads do not divide among 2 nodes" in sharded.said()
+    assert "reads 67 % of every weight, 1.33 times an even share" in sharded.said()
+
+
+def test_an_even_number_of_threads_needs_no_words(xllamacpp: Engine) -> None:
+    assert "do not divide" not in run_sharded(xllamacpp, "moe-Q8_0").said()
+
+
+def test_ik_llama_runs_as_it_is_and_says_why_it_cannot_be_sharded(ik_llama: Engine) -> None:
+    sharded = run_sharded(ik_llama, "moe-Q8_0")
+    assert sharded.line == run_plain(ik_llama, "moe-Q8_0")
+    assert "shard is not possible with this engine" in sharded.said()
+    assert sharded.report["mirror"]["sharded_bytes"] == 0
