@@ -221,7 +221,7 @@ def _interleaved(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
     if len(nodes) < 2:
         return _refused(plan, INTERLEAVE, plan.reason)
     if plan.mirrors:
-        reason = f"weights spread over nodes {format_list(nodes)}, one copy in all"
+        reason = f"weights are to be spread over nodes {format_list(nodes)}, one copy"
         return replace(plan, strategy=INTERLEAVE, reason=reason, intended=True)
     if any(gpu.votes for gpu in machine.gpus) or evidence.engine.uses_gpus:
         why = f"{plan.reason}, and the whole process is not spread where a GPU pins its buffers"

@@ -98,7 +98,8 @@ def copy_lines(plan: Plan) -> Iterator[str]:
         return
     for copy in plan.copies:
         nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
-        yield f"{nodes}: {_what_lies_there(plan, copy)}, for CPUs {format_list(copy.cpus)}"
+        readers = "all CPUs" if plan.strategy == "interleave" else f"CPUs {format_list(copy.cpus)}"
+        yield f"{nodes}: {_what_lies_there(plan, copy)}, for {readers}"
 
 
 def _what_lies_there(plan: Plan, copy: Copy) -> str:
