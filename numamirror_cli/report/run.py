@@ -98,8 +98,8 @@ def copy_lines(plan: Plan) -> Iterator[str]:
         return
     for copy in plan.copies:
         nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
-        readers = "all CPUs" if plan.strategy == "interleave" else f"CPUs {format_list(copy.cpus)}"
-        yield f"{nodes}: {_what_lies_there(plan, copy)}, for {readers}"
+        readers = "all" if plan.strategy == "interleave" else format_list(copy.cpus)
+        yield f"{nodes}: {_what_lies_there(plan, copy)}, for CPUs {readers}"
 
 
 def _what_lies_there(plan: Plan, copy: Copy) -> str:
