@@ -80,11 +80,13 @@ static int due_256(const struct spreading *s, int copy) {
     return 256 * nm_config.copy[copy].node_count / s->node_count;
 }
 
-/* No share is off by more than a quarter of what is due. */
+/* No share is further off than a sample of an even spread is in one case of some hundreds: three
+ * times the root of p (1 - p) / pages. */
 static bool is_even(const struct spreading *s, const struct nm_weight *weight) {
+    long pages = (long)nm_observe_pages(weight);
     for (int copy = 0; copy < nm_config.copies; ++copy) {
-        int due = due_256(s, copy);
-        if (abs((int)weight->local_256[copy] - due) > due / 4) return false;
+        long due = due_256(s, copy), off = weight->local_256[copy] - due;
+        if (off * off * pages > 9 * due * (256 - due)) return false;
     }
     return true;
 }
