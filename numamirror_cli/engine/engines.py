@@ -42,8 +42,9 @@ class Seams:
     """Of the functions that the shim's table names, for one CPU backend of an engine.
 
     found: seams that it has. closed: those of them whose calls were bound when the engine was
-    linked, so that no preload sees them; in a program, those that were compiled in. lacking: functions without which the shim leaves it
-    alone. absent: optional seams that it has not, which others have.
+    linked, so that no preload sees them; in a program, those that were compiled in. lacking:
+    functions without which the shim leaves it alone. absent: optional seams that it has not, which
+    others have.
     """
 
     found: tuple[Symbol, ...] = ()
