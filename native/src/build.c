@@ -25,6 +25,7 @@ static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candi
     weight->start = c->start;
     weight->bytes = c->bytes;
     weight->by_expert = c->by_expert;
+    weight->sliceable = c->sliceable;
     weight->slab_bytes = c->slab_bytes;
     weight->rows = c->rows;
     weight->token_bytes = c->token_bytes;
@@ -72,11 +73,9 @@ static size_t unhoused_bytes(void) {
     return sum;
 }
 
-static char *take_room(int copy, const struct nm_weight *weight) {
+static char *take_room(int copy, const struct nm_range *part) {
     for (struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next) {
-        char *room = arena->copy == copy
-                         ? nm_arena_take(arena, (const void *)weight->start, weight->bytes)
-                         : NULL;
+        char *room = arena->copy == copy ? nm_arena_take(arena, part->start, part->bytes) : NULL;
         if (room != NULL) return room;
     }
     return NULL;
@@ -102,6 +101,16 @@ static bool open_arena(int copy, size_t bytes, size_t count) {
     return true;
 }
 
+/* Room for a part; `count` and `bytes` are those of the whole copy, for which an arena is opened
+ * once. */
+static char *make_room(int copy, const struct nm_range *part, size_t count, size_t bytes,
+                       bool *opened) {
+    char *room = take_room(copy, part);
+    if (room != NULL || *opened) return room;
+    *opened = open_arena(copy, bytes, count);
+    return *opened ? take_room(copy, part) : NULL;
+}
+
 static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes) {
     struct nm_piece *pieces = calloc(count + 1, sizeof *pieces);
     if (pieces == NULL) return false;
@@ -109,16 +118,16 @@ static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes
     bool opened = false;
     size_t at = 0;
     for (size_t i = 0; i < plan->table->count; ++i) {
-        if (!nm_wanted(plan, i)) continue;
-        struct nm_weight *weight = &plan->table->weights[i];
-        char *room = take_room(copy, weight);
-        if (room == NULL && !opened) {
-            opened = open_arena(copy, bytes, count);
-            room = opened ? take_room(copy, weight) : NULL;
+        const struct nm_weight *weight = &plan->table->weights[i];
+        size_t parts = nm_wanted(plan, i) ? nm_part_count(weight) : 0;
+        for (size_t k = 0; k < parts; ++k) {
+            if (!nm_part_wanted(weight, k)) continue;
+            struct nm_range part = nm_part(weight, k);
+            char *room = make_room(copy, &part, count, bytes, &opened);
+            if (room == NULL) continue;
+            *nm_part_delta(weight, k, copy) = room - part.start;
+            pieces[at++] = (struct nm_piece){part.start, room, part.bytes};
         }
-        if (room == NULL) continue;
-        weight->delta[copy] = room - (char *)weight->start;
-        pieces[at++] = (struct nm_piece){(const char *)weight->start, room, weight->bytes};
     }
     struct nm_fill *fill = &plan->fills[plan->fill_count++];
     *fill = (struct nm_fill){.copy = copy, .pieces = pieces, .count = at};
@@ -139,9 +148,13 @@ static void send_progress(size_t index, size_t done) {
 static void fill_copies(struct nm_plan *plan) {
     size_t count = 0, bytes = 0;
     for (size_t i = 0; i < plan->table->count; ++i) {
-        if (!nm_wanted(plan, i)) continue;
-        ++count;
-        bytes += plan->table->weights[i].bytes;
+        const struct nm_weight *weight = &plan->table->weights[i];
+        size_t parts = nm_wanted(plan, i) ? nm_part_count(weight) : 0;
+        for (size_t k = 0; k < parts; ++k) {
+            if (!nm_part_wanted(weight, k)) continue;
+            ++count;
+            bytes += nm_part(weight, k).bytes;
+        }
     }
     if (count == 0) return;
     nm_status_set(NM_BUILDING, "");
@@ -170,15 +183,12 @@ static void drop_copy(struct nm_plan *plan, const struct nm_fill *fill, const st
     snprintf(plan->reason, sizeof plan->reason, "%s; it was dropped", what);
     nm_note("warn", what, "the node had too little free memory, or the policy call was refused",
             "the replica was dropped; free memory on that node and start again");
+    for (size_t i = 0; i < fill->count; ++i)
+        nm_registry_release_piece(fill->pieces[i].to, fill->pieces[i].bytes);
     for (size_t i = 0; i < plan->table->count; ++i) {
-        struct nm_weight *weight = &plan->table->weights[i];
-        if (!nm_wanted(plan, i) || weight->delta[fill->copy] == 0) continue;
-        ptrdiff_t only_this[NM_MAX_COPIES] = {0};
-        only_this[fill->copy] = weight->delta[fill->copy];
-        struct nm_weight gone = {.start = weight->start, .bytes = weight->bytes};
-        gone.delta = only_this;
-        nm_registry_release(&gone, nm_config.copies);
-        weight->delta[fill->copy] = 0;
+        const struct nm_weight *weight = &plan->table->weights[i];
+        size_t parts = nm_wanted(plan, i) ? nm_part_count(weight) : 0;
+        for (size_t k = 0; k < parts; ++k) *nm_part_delta(weight, k, fill->copy) = 0;
     }
 }
 
@@ -216,21 +226,38 @@ static void check_copies(struct nm_plan *plan, struct nm_range *ranges) {
     }
 }
 
+static bool is_served(const struct nm_plan *plan, const struct nm_weight *weight, size_t part) {
+    for (int copy = 0; copy < nm_config.copies; ++copy)
+        if (nm_needs_replica(plan, copy) && *nm_part_delta(weight, part, copy) == 0) return false;
+    return nm_part_wanted(weight, part);
+}
+
 static void settle_states(struct nm_plan *plan) {
     for (size_t i = 0; i < plan->table->count; ++i) {
         if (!nm_wanted(plan, i)) continue;
         struct nm_weight *weight = &plan->table->weights[i];
-        bool served = true;
-        for (int copy = 0; copy < nm_config.copies; ++copy)
-            if (nm_needs_replica(plan, copy) && weight->delta[copy] == 0) served = false;
-        weight->state = served ? NM_WEIGHT_MIRRORED : NM_WEIGHT_REFUSED;
+        bool any = false;
+        for (size_t k = 0; k < nm_part_count(weight); ++k) {
+            bool served = is_served(plan, weight, k);
+            if (weight->slices != NULL) weight->slices->wanted[k] = served;
+            any = any || served;
+        }
+        weight->state = !any                     ? NM_WEIGHT_REFUSED
+                        : weight->slices != NULL ? NM_WEIGHT_SLICED
+                                                 : NM_WEIGHT_MIRRORED;
     }
 }
 
 /* ---- the order of steps ---- */
 
-static void mirror_new(struct nm_plan *plan) {
-    struct nm_range *ranges = calloc(plan->table->count + 1, sizeof *ranges);
+size_t nm_count_parts(const struct nm_table *table) {
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; ++i) count += nm_part_count(&table->weights[i]);
+    return count;
+}
+
+void nm_plan_mirror(struct nm_plan *plan) {
+    struct nm_range *ranges = calloc(nm_count_parts(plan->table) + 1, sizeof *ranges);
     if (ranges == NULL) return;
     nm_plan_home(plan, ranges);
     nm_plan_fit(plan);
@@ -239,6 +266,19 @@ static void mirror_new(struct nm_plan *plan) {
     settle_states(plan);
     nm_plan_release(plan, ranges);
     free(ranges);
+}
+
+void nm_plan_publish(struct nm_plan *plan) {
+    if (nm_filter_noticed()) snprintf(plan->reason, sizeof plan->reason, "%s", NM_FILTERED);
+    nm_registry_publish(plan->table);
+    nm_tell(plan->table, plan->reason);
+    nm_tell_coverage();
+    nm_registry_sweep();
+}
+
+void nm_plan_free(struct nm_plan *plan) {
+    for (size_t i = 0; i < plan->fill_count; ++i) free(plan->pieces[i]);
+    free(plan->is_new);
 }
 
 static void build_locked(struct nm_candidate *candidates, size_t count, bool seams_fire,
@@ -250,20 +290,15 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     if (count > 0 && new_table(&plan, old, candidates, count)) {
         bool copying =
             seams_fire && !nm_config.shard && !nm_config.observe && !nm_config.interleave;
-        if (copying && !nm_filter_added()) mirror_new(&plan);
+        if (copying && !nm_filter_added()) nm_plan_mirror(&plan);
         if (nm_config.interleave && !nm_filter_added())
             snprintf(plan.reason, sizeof plan.reason, "%s", nm_interleave(plan.table, plan.is_new));
-        if (nm_filter_noticed()) snprintf(plan.reason, sizeof plan.reason, "%s", NM_FILTERED);
-        nm_registry_publish(plan.table);
-        nm_tell(plan.table, plan.reason);
-        nm_tell_coverage();
-        nm_registry_sweep();
+        nm_plan_publish(&plan);
     } else {
         nm_table_free(plan.table);
         if (old != NULL && atomic_load(&nm_stale)) nm_tell(old, nm_status->reason);
     }
-    for (size_t i = 0; i < plan.fill_count; ++i) free(plan.pieces[i]);
-    free(plan.is_new);
+    nm_plan_free(&plan);
 }
 
 void nm_build(struct nm_candidate *candidates, size_t count, bool seams_fire, const char *reason) {

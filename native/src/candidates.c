@@ -15,6 +15,8 @@ static size_t merge_overlaps(struct nm_candidate *list, size_t count) {
     for (size_t i = 0; i < count; ++i) {
         struct nm_candidate *last = kept > 0 ? &list[kept - 1] : NULL;
         if (last != NULL && list[i].start < nm_candidate_end(last)) {
+            last->sliceable = last->sliceable && list[i].sliceable &&
+                              list[i].start == last->start && list[i].bytes == last->bytes;
             uintptr_t end = nm_candidate_end(&list[i]) > nm_candidate_end(last)
                                 ? nm_candidate_end(&list[i])
                                 : nm_candidate_end(last);
@@ -47,6 +49,7 @@ static size_t keep_new(struct nm_candidate *list, size_t count, const struct nm_
             if (weight->start < c.start) c.start = weight->start;
             if (weight->start + weight->bytes > end) end = weight->start + weight->bytes;
         }
+        if (c.bytes != end - c.start) c.sliceable = false;
         c.bytes = end - c.start;
         list[kept++] = c;
     }

@@ -11,7 +11,7 @@
 struct nm_candidate {
     uintptr_t start;
     size_t bytes;
-    bool by_expert;
+    bool by_expert, sliceable;
     size_t slab_bytes; /* a matrix: the whole, or one expert's */
     int64_t rows;      /* of a slab */
     size_t

@@ -111,6 +111,11 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
             return "NUMAMIRROR_BUDGET_BYTES is not a number of bytes";
         config->budget_bytes = (size_t)number;
     }
+    if ((value = get("NUMAMIRROR_ADAPT")) != NULL) {
+        if (!read_whole_number(value, 1 << 20, &number))
+            return "NUMAMIRROR_ADAPT is not a number of tokens";
+        config->adapt_tokens = (unsigned)number;
+    }
     if ((value = get("NUMAMIRROR_SRC_NODE")) != NULL) {
         if (!read_whole_number(value, INT_MAX, &number)) return "NUMAMIRROR_SRC_NODE is no node id";
         config->source_node = (int)number;

@@ -37,7 +37,8 @@ struct nm_config {
     bool log;
     int source_node; /* tests: uploads read the replica on this node; -1: the GPU's own */
     size_t min_bytes;
-    size_t budget_bytes; /* that replicas of one copy may take; 0: what the node has */
+    size_t budget_bytes;   /* that replicas of one copy may take; 0: what the node has */
+    unsigned adapt_tokens; /* so many are counted before experts are copied; 0: none */
     int copies;
     struct nm_copy copy[NM_MAX_COPIES];
     int8_t copy_of_cpu[NM_MAX_CPUS]; /* -1: reads the primary */

@@ -52,6 +52,10 @@ static bool is_weight(const struct nm_module *engine, const void *op, int source
     if (buffer == NULL) return false;
     *found = nm_candidate_of(engine, &engine->layout, tensor, buffer);
     found->by_expert = by_expert;
+    const struct nm_layout *l = &engine->layout;
+    found->sliceable = by_expert && buffer->host && nm_ne(l, tensor, 3) == 1 &&
+                       nm_nb(l, tensor, 2) == found->slab_bytes &&
+                       found->bytes == found->slab_bytes * (size_t)nm_ne(l, tensor, 2);
     if (by_expert)
         found->token_bytes = found->slab_bytes * nm_experts_used(&engine->layout, op, tensor);
     return true;

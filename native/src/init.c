@@ -5,6 +5,7 @@
 #include "config.h"
 #include "events.h"
 #include "filter.h"
+#include "plan.h"
 #include "reader.h"
 #include "redirect.h"
 #include "registry.h"
@@ -69,10 +70,13 @@ NM_EXPORT int numamirror_test_extents(void (*visit)(void *context, const void *s
     const struct nm_table *table = atomic_load(&nm_table);
     int count = 0;
     for (size_t i = 0; table != NULL && i < table->count; ++i) {
-        enum nm_weight_state state = table->weights[i].state;
-        if (state != NM_WEIGHT_MIRRORED && state != NM_WEIGHT_INTERLEAVED) continue;
-        visit(context, (const void *)table->weights[i].start, table->weights[i].bytes);
-        ++count;
+        const struct nm_weight *weight = &table->weights[i];
+        for (size_t k = 0; k < nm_part_count(weight); ++k) {
+            if (!nm_part_mirrored(weight, k) && weight->state != NM_WEIGHT_INTERLEAVED) continue;
+            struct nm_range part = nm_part(weight, k);
+            visit(context, part.start, part.bytes);
+            ++count;
+        }
     }
     pthread_mutex_unlock(&nm_registry.lock);
     return count;

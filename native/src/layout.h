@@ -34,6 +34,9 @@ static inline void *nm_data(const struct nm_layout *l, const void *tensor) {
 static inline int64_t nm_ne(const struct nm_layout *l, const void *tensor, int dimension) {
     return ((const int64_t *)((const char *)tensor + l->ne))[dimension];
 }
+static inline size_t nm_nb(const struct nm_layout *l, const void *tensor, int dimension) {
+    return ((const size_t *)((const char *)tensor + l->nb))[dimension];
+}
 /* Whether computing the op writes to its data. */
 static inline bool nm_writes(const struct nm_layout *l, const void *op) {
     int code = nm_op(l, op);
@@ -42,8 +45,7 @@ static inline bool nm_writes(const struct nm_layout *l, const void *op) {
 /* Bytes from the first element to behind the last, for any tensor that is not permuted across
  * its last dimension. */
 static inline size_t nm_tensor_span(const struct nm_layout *l, const void *tensor) {
-    const size_t *nb = (const size_t *)((const char *)tensor + l->nb);
-    return nb[3] * (size_t)nm_ne(l, tensor, 3);
+    return nm_nb(l, tensor, 3) * (size_t)nm_ne(l, tensor, 3);
 }
 
 #endif

@@ -36,6 +36,45 @@ static inline bool nm_needs_replica(const struct nm_plan *plan, int copy) {
     return copy != nm_config.home_copy || !plan->home_serves;
 }
 
+/* What is copied in one piece: a weight or, where it has slices, one of its experts. */
+static inline size_t nm_part_count(const struct nm_weight *weight) {
+    return weight->slices == NULL ? 1 : weight->slices->count;
+}
+
+static inline struct nm_range nm_part(const struct nm_weight *weight, size_t part) {
+    if (weight->slices == NULL)
+        return (struct nm_range){(const char *)weight->start, weight->bytes};
+    return (struct nm_range){(const char *)weight->start + part * weight->slab_bytes,
+                             weight->slab_bytes};
+}
+
+static inline bool nm_part_wanted(const struct nm_weight *weight, size_t part) {
+    return weight->slices == NULL || weight->slices->wanted[part];
+}
+
+static inline ptrdiff_t *nm_part_delta(const struct nm_weight *weight, size_t part, int copy) {
+    return weight->slices == NULL ? &weight->delta[copy]
+                                  : nm_slice_delta(weight->slices, part, copy);
+}
+
+/* Every copy serves the part. */
+static inline bool nm_part_mirrored(const struct nm_weight *weight, size_t part) {
+    if (weight->slices == NULL) return weight->state == NM_WEIGHT_MIRRORED;
+    return weight->state == NM_WEIGHT_SLICED && weight->slices->wanted[part];
+}
+
+/* Parts of all the table's weights. */
+size_t nm_count_parts(const struct nm_table *table);
+
+/* build.c: carries the plan out under the registry's lock, but for publishing its table. */
+void nm_plan_mirror(struct nm_plan *plan);
+void nm_plan_publish(struct nm_plan *plan);
+void nm_plan_free(struct nm_plan *plan);
+
+/* adapt.c: the experts among what the plan wants are counted first, as far as that is asked for
+ * and each has an address of its own; the plan wants them no more. Returns whether there were. */
+bool nm_plan_postpone_experts(struct nm_plan *plan);
+
 /* plan_fit.c: takes from the plan what does not fit into the nodes' memory, and says so. */
 void nm_plan_fit(struct nm_plan *plan);
 

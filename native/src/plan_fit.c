@@ -69,19 +69,27 @@ static struct room narrowest_room(const struct nm_plan *plan) {
     return room;
 }
 
-static void say_too_small(struct nm_plan *plan, const struct room *room, size_t needed) {
+static void say_too_small(struct nm_plan *plan, const struct room *room, size_t needed,
+                          bool postponed) {
     char what[192], remedy[160];
     size_t short_mib = (needed - room->bytes + (1 << 20) - 1) >> 20;
     snprintf(what, sizeof what, "%s leaves %zu MiB for a replica of %zu MiB", room->whose,
              room->bytes >> 20, needed >> 20);
     snprintf(plan->reason, sizeof plan->reason, "%s: %zu MiB short", what, short_mib);
     snprintf(remedy, sizeof remedy, "for all of it: %s, by %zu MiB", room->remedy, short_mib);
-    nm_note("warn", what, "what is read most per token and byte comes first", remedy);
+    if (!postponed) {
+        nm_note("warn", what, "what is read most per token and byte comes first", remedy);
+        return;
+    }
+    size_t said = strlen(plan->reason);
+    snprintf(plan->reason + said, sizeof plan->reason - said,
+             "; experts follow when %u tokens were counted", nm_config.adapt_tokens);
+    nm_note("warn", what, "experts follow when it is counted which are read most", remedy);
 }
 
-/* A weight that is wanted, and how much of it a token reads. */
+/* A part that is wanted, and how much of it a token reads. */
 struct wanted {
-    size_t index;
+    size_t index, part;
     bool by_expert;
     double density; /* bytes read for one token / bytes */
 };
@@ -91,37 +99,63 @@ static int most_read_first(const void *a, const void *b) {
     const struct wanted *left = a, *right = b;
     if (left->by_expert != right->by_expert) return left->by_expert ? 1 : -1;
     if (left->density != right->density) return left->density < right->density ? 1 : -1;
-    return left->index < right->index ? -1 : 1;
+    if (left->index != right->index) return left->index < right->index ? -1 : 1;
+    return left->part < right->part ? -1 : 1;
 }
 
-static size_t list_wanted(const struct nm_plan *plan, struct wanted *list) {
+static double density_of(const struct nm_weight *weight, size_t part, uint64_t all_reads) {
+    double whole = (double)weight->token_bytes / (double)weight->bytes;
+    if (weight->slices == NULL || all_reads == 0) return whole;
+    /* token_bytes / slab_bytes experts for a token */
+    return (double)atomic_load(&weight->slices->reads[part]) / (double)all_reads *
+           (double)weight->token_bytes / (double)weight->slab_bytes;
+}
+
+static size_t list_weight(const struct nm_plan *plan, size_t index, struct wanted *list) {
+    const struct nm_weight *weight = &plan->table->weights[index];
+    size_t parts = nm_wanted(plan, index) ? nm_part_count(weight) : 0;
+    uint64_t reads = weight->slices == NULL ? 0 : nm_slices_reads(weight->slices);
+    for (size_t k = 0; list != NULL && k < parts; ++k)
+        list[k] = (struct wanted){index, k, weight->by_expert, density_of(weight, k, reads)};
+    return parts;
+}
+
+static void leave_out(struct nm_plan *plan, const struct wanted *part) {
+    struct nm_slices *slices = plan->table->weights[part->index].slices;
+    if (slices == NULL)
+        plan->is_new[part->index] = false;
+    else
+        slices->wanted[part->part] = false;
+}
+
+/* What does not fit is passed over: something smaller may. */
+static void take_most_read(struct nm_plan *plan, size_t left) {
     size_t count = 0;
-    for (size_t i = 0; i < plan->table->count; ++i) {
-        const struct nm_weight *weight = &plan->table->weights[i];
-        if (nm_wanted(plan, i))
-            list[count++] = (struct wanted){i, weight->by_expert,
-                                            (double)weight->token_bytes / (double)weight->bytes};
+    for (size_t i = 0; i < plan->table->count; ++i) count += list_weight(plan, i, NULL);
+    struct wanted *list = calloc(count + 1, sizeof *list);
+    if (list == NULL) {
+        memset(plan->is_new, 0, plan->table->count * sizeof *plan->is_new);
+        return;
     }
-    return count;
+    count = 0;
+    for (size_t i = 0; i < plan->table->count; ++i) count += list_weight(plan, i, &list[count]);
+    qsort(list, count, sizeof *list, most_read_first);
+    for (size_t i = 0; i < count; ++i) {
+        size_t bytes = nm_part(&plan->table->weights[list[i].index], list[i].part).bytes;
+        if (bytes <= left)
+            left -= bytes;
+        else
+            leave_out(plan, &list[i]);
+    }
+    free(list);
 }
 
 void nm_plan_fit(struct nm_plan *plan) {
     struct room room = narrowest_room(plan);
-    size_t needed = 0, left = room.bytes;
+    size_t needed = 0;
     for (size_t i = 0; i < plan->table->count; ++i)
         if (nm_wanted(plan, i)) needed += plan->table->weights[i].bytes;
     if (needed <= room.bytes) return;
-    say_too_small(plan, &room, needed);
-    struct wanted *list = calloc(plan->table->count, sizeof *list);
-    size_t count = list == NULL ? 0 : list_wanted(plan, list);
-    if (list == NULL) memset(plan->is_new, 0, plan->table->count * sizeof *plan->is_new);
-    if (count > 0) qsort(list, count, sizeof *list, most_read_first);
-    for (size_t i = 0; i < count; ++i) {
-        size_t bytes = plan->table->weights[list[i].index].bytes;
-        if (bytes <= left)
-            left -= bytes;
-        else
-            plan->is_new[list[i].index] = false;
-    }
-    free(list);
+    say_too_small(plan, &room, needed, nm_plan_postpone_experts(plan));
+    take_most_read(plan, room.bytes);
 }

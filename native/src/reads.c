@@ -30,6 +30,7 @@ static bool learn_weight(const struct nm_table *table, const struct nm_layout *l
     size_t bytes = weight->slab_bytes * nm_experts_used(l, op, tensor);
     if (bytes == weight->token_bytes) return false;
     weight->token_bytes = bytes;
+    if (weight->slices != NULL) nm_slices_forget_reads(weight->slices); /* of a warm-up */
     return true;
 }
 
@@ -45,6 +46,25 @@ static bool learn_graph(const struct nm_table *table, const struct nm_module *en
         for (int k = 0; k < weights; ++k) learned = learn_weight(table, l, op, k) || learned;
     }
     return learned;
+}
+
+void nm_reads_count(const struct nm_layout *l, const void *op, const struct nm_weight *weight) {
+    const char *ids = nm_src(l, op, 2);
+    int64_t experts = (int64_t)weight->slices->count;
+    if (ids == NULL || nm_ne(l, ids, 0) >= experts) return; /* a warm-up, which names all */
+    for (int64_t token = 0; token < nm_ne(l, ids, 1); ++token)
+        for (int64_t place = 0; place < nm_ne(l, ids, 0); ++place) {
+            uint32_t expert = nm_expert_named(l, ids, place, token);
+            if (expert < experts) nm_slices_book(weight->slices, expert, 1);
+        }
+}
+
+void nm_reads_count_at(uintptr_t address, size_t tokens) {
+    enum { MOST_TOKENS = 1 << 16 };
+    const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
+    const struct nm_weight *weight = table == NULL ? NULL : nm_table_find(table, address);
+    if (weight == NULL || weight->state != NM_WEIGHT_COUNTED || tokens > MOST_TOKENS) return;
+    nm_slices_book(weight->slices, nm_slice_at(weight, address), (uint32_t)tokens);
 }
 
 void nm_reads_expect(void) { atomic_store(&looks_left, GRAPHS_TO_LOOK_AT); }

@@ -6,6 +6,7 @@
 #include "groups.h"
 #include "partition.h"
 #include "reader.h"
+#include "reads.h"
 #include "registry.h"
 #include "shard_say.h"
 
@@ -50,6 +51,71 @@ static int usable_copy(const struct nm_weight *weight) {
     return nm_reader_copy();
 }
 
+/* ---- weights whose experts have places of their own ---- */
+
+ptrdiff_t nm_slice_moved(const struct nm_weight *weight, size_t expert) {
+    int copy = usable_copy(weight);
+    if (copy < 0 || weight->state != NM_WEIGHT_SLICED) return 0;
+    return *nm_slice_delta(weight->slices, expert, copy);
+}
+
+void nm_next_slice(struct nm_thread *thread, uintptr_t row) {
+    const struct nm_weight *weight = thread->sliced;
+    size_t expert = nm_slice_at(weight, row);
+    if (thread->range_delta != 0) nm_thread_counts()->row_hits += thread->range_hits;
+    thread->range_hits = 0;
+    thread->range_start = weight->start + expert * weight->slab_bytes;
+    thread->range_bytes = weight->slab_bytes;
+    thread->range_delta = nm_slice_moved(weight, expert);
+}
+
+static bool slice_at_home(const struct nm_weight *weight, size_t expert, int copy) {
+    return copy >= 0 && copy == nm_config.home_copy && weight->state == NM_WEIGHT_SLICED &&
+           weight->slices->wanted[expert];
+}
+
+/* Books what a thread reads of one expert, from where that lies. */
+static void count_slice(struct nm_status_thread *counts, const struct nm_weight *weight,
+                        size_t expert, int copy, size_t bytes, bool *all) {
+    if (nm_slice_moved(weight, expert) != 0) {
+        counts->replica_bytes += bytes;
+    } else if (slice_at_home(weight, expert, copy)) {
+        counts->home_bytes += bytes;
+    } else {
+        counts->other_bytes += bytes;
+        *all = false;
+    }
+}
+
+static void count_op(struct nm_status_thread *counts, bool all) {
+    if (all)
+        ++counts->redirected;
+    else
+        ++counts->not_redirected;
+}
+
+/* The experts that the op names; all of them when it names as many as there are. */
+static void count_experts(struct nm_status_thread *counts, const struct nm_layout *l,
+                          const void *op, const struct nm_weight *weight, int threads) {
+    const char *ids = nm_src(l, op, 2);
+    int64_t experts = (int64_t)weight->slices->count;
+    int64_t used = ids == NULL ? experts : nm_ne(l, ids, 0);
+    int64_t tokens = ids == NULL ? 1 : nm_ne(l, ids, 1);
+    int copy = usable_copy(weight);
+    size_t bytes = weight->slab_bytes / (size_t)(threads > 0 ? threads : 1);
+    bool all = true;
+    if (counts->copy != copy) nm_thread_settle(counts, copy);
+    if (used * tokens >= experts)
+        for (int64_t i = 0; i < experts; ++i)
+            count_slice(counts, weight, (size_t)i, copy, bytes, &all);
+    else
+        for (int64_t i = 0; i < used * tokens; ++i) {
+            uint32_t expert = nm_expert_named(l, ids, i % used, i / used);
+            if (expert < experts) count_slice(counts, weight, expert, copy, bytes, &all);
+        }
+    count_op(counts, all);
+}
+
 _Atomic bool nm_amx_seen;
 
 /* Whether ggml divides the op by the weight's rows: it divides by columns when there are more of
@@ -67,7 +133,7 @@ static bool rows_are_fixed(const struct nm_layout *l, const void *op,
 
 struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *engine, const void *op,
                            bool by_expert, int threads) {
-    struct nm_choice none = {NULL, 0};
+    struct nm_choice none = {0};
     const struct nm_layout *l = &engine->layout;
     const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
     const void *weight = nm_src(l, op, 0);
@@ -80,12 +146,16 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
         return none;
     }
     if (known->state == NM_WEIGHT_SHARDED && rows_are_fixed(l, op, known)) thread->sharded = known;
+    struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();
+    if (__builtin_expect(known->slices != NULL, 0) && by_expert) {
+        count_experts(counts, l, op, known, threads);
+        return (struct nm_choice){known, 0, true};
+    }
     int copy = usable_copy(known);
     ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
-    struct nm_status_thread *counts = thread->counts != NULL ? thread->counts : nm_thread_counts();
     size_t bytes = nm_op_bytes(l, op, weight, by_expert);
     count(counts, known, delta, copy, bytes / (size_t)(threads > 0 ? threads : 1));
-    return (struct nm_choice){known, delta};
+    return (struct nm_choice){known, delta, false};
 }
 
 bool nm_is_weight(const void *address) {
@@ -105,6 +175,18 @@ static const struct nm_weight *weight_at(const struct nm_table *table, uintptr_t
     return NULL;
 }
 
+/* An engine that names a weight with slices names one expert of it. */
+static ptrdiff_t choose_slice(const struct nm_weight *known, uintptr_t address, size_t bytes) {
+    struct nm_status_thread *counts = nm_thread_counts();
+    size_t expert = nm_slice_at(known, address);
+    int copy = usable_copy(known);
+    bool all = true;
+    if (counts->copy != copy) nm_thread_settle(counts, copy);
+    count_slice(counts, known, expert, copy, bytes, &all);
+    count_op(counts, all);
+    return nm_slice_moved(known, expert);
+}
+
 ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
                        size_t bytes, int threads) {
     if (!atomic_load_explicit(&engine->rows_proven, memory_order_relaxed) &&
@@ -116,9 +198,10 @@ ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintp
     const struct nm_table *table = atomic_load_explicit(&nm_table, memory_order_acquire);
     const struct nm_weight *known = table == NULL ? NULL : weight_at(table, address, bytes);
     if (known == NULL) return 0;
+    if (threads < 1 || threads > NM_MAX_CPUS) threads = 1;
+    if (known->slices != NULL) return choose_slice(known, address, bytes / (size_t)threads);
     int copy = usable_copy(known);
     ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
-    if (threads < 1 || threads > NM_MAX_CPUS) threads = 1;
     count(nm_thread_counts(), known, delta, copy, bytes / (size_t)threads);
     return delta;
 }
@@ -128,6 +211,8 @@ const void *nm_moved_row(const struct nm_module *engine, const void *row) {
     if (table == NULL || atomic_load(&engine->state) != NM_ENGINE_READY) return row;
     const struct nm_weight *known = weight_at(table, (uintptr_t)row, 1);
     int copy = known == NULL ? -1 : usable_copy(known);
+    if (known != NULL && known->slices != NULL)
+        return (const char *)row + nm_slice_moved(known, nm_slice_at(known, (uintptr_t)row));
     return copy >= 0 ? (const char *)row + known->delta[copy] : row;
 }
 

@@ -24,6 +24,7 @@ size_t nm_op_bytes(const struct nm_layout *layout, const void *op, const void *w
 struct nm_choice {
     const struct nm_weight *known; /* NULL: src0 is no weight that the table knows */
     ptrdiff_t delta;               /* 0: read the primary */
+    bool by_slice;                 /* each expert has a place of its own: nm_slice_moved */
 };
 
 /* Chooses, and counts the bytes; `threads` of the op. No lock, no allocation, no syscall (but
@@ -35,6 +36,12 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
  * `bytes` is what the call's `threads` read of it together. */
 ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
                        size_t bytes, int threads);
+
+/* How much further on this thread reads the expert of a weight with slices. */
+ptrdiff_t nm_slice_moved(const struct nm_weight *weight, size_t expert);
+
+/* Moves the thread's open range to the expert that the row is of. */
+void nm_next_slice(struct nm_thread *thread, uintptr_t row);
 
 /* The same for a row: where to read it. */
 const void *nm_moved_row(const struct nm_module *engine, const void *row);

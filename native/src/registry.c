@@ -102,19 +102,30 @@ const void *nm_registry_doubtful_at(uintptr_t address) {
     return id;
 }
 
+void nm_registry_release_piece(const char *replica, size_t bytes) {
+    for (struct nm_arena **link = &nm_registry.arenas; *link != NULL; link = &(*link)->next) {
+        struct nm_arena *arena = *link;
+        if (replica < arena->start || replica >= arena->start + arena->bytes) continue;
+        arena->live -= bytes;
+        if (arena->live == 0) {
+            *link = arena->next;
+            nm_arena_free(arena);
+        }
+        break;
+    }
+}
+
 void nm_registry_release(const struct nm_weight *weight, int copies) {
+    const char *start = (const char *)weight->start;
+    const struct nm_slices *slices = weight->slices;
     for (int copy = 0; copy < copies; ++copy) {
-        if (weight->delta[copy] == 0) continue;
-        char *replica = (char *)weight->start + weight->delta[copy];
-        for (struct nm_arena **link = &nm_registry.arenas; *link != NULL; link = &(*link)->next) {
-            struct nm_arena *arena = *link;
-            if (replica < arena->start || replica >= arena->start + arena->bytes) continue;
-            arena->live -= weight->bytes;
-            if (arena->live == 0) {
-                *link = arena->next;
-                nm_arena_free(arena);
-            }
-            break;
+        if (weight->delta[copy] != 0)
+            nm_registry_release_piece(start + weight->delta[copy], weight->bytes);
+        for (size_t i = 0; slices != NULL && i < slices->count; ++i) {
+            ptrdiff_t delta = *nm_slice_delta(slices, i, copy);
+            if (delta != 0)
+                nm_registry_release_piece(start + i * weight->slab_bytes + delta,
+                                          weight->slab_bytes);
         }
     }
 }
@@ -227,6 +238,22 @@ void nm_registry_drop_buffer(const void *id) {
     pthread_mutex_unlock(&nm_registry.lock);
 }
 
+/* The copies of [from, to) of a weight, or of one of its experts, are made anew. */
+static void copy_again(const ptrdiff_t *delta, int copies, uintptr_t from, uintptr_t to) {
+    for (int copy = 0; copy < copies; ++copy)
+        if (delta[copy] != 0) memcpy((char *)from + delta[copy], (const void *)from, to - from);
+}
+
+static void copy_slices_again(const struct nm_weight *weight, uintptr_t from, uintptr_t to) {
+    const struct nm_slices *slices = weight->slices;
+    for (size_t i = 0; i < slices->count; ++i) {
+        uintptr_t start = weight->start + i * weight->slab_bytes, end = start + weight->slab_bytes;
+        if (end > from && start < to)
+            copy_again(nm_slice_delta(slices, i, 0), slices->copies, start > from ? start : from,
+                       end < to ? end : to);
+    }
+}
+
 void nm_registry_refresh(const void *start, size_t bytes) {
     if (atomic_load_explicit(&nm_table, memory_order_acquire) == NULL || bytes == 0) return;
     pthread_mutex_lock(&nm_registry.lock);
@@ -240,9 +267,8 @@ void nm_registry_refresh(const void *start, size_t bytes) {
             from = from > low ? from : low;
             to = to < high ? to : high;
         }
-        for (int copy = 0; copy < table->copies; ++copy)
-            if (weight->delta[copy] != 0)
-                memcpy((char *)from + weight->delta[copy], (const void *)from, to - from);
+        copy_again(weight->delta, table->copies, from, to);
+        if (weight->slices != NULL) copy_slices_again(weight, from, to);
     }
     pthread_mutex_unlock(&nm_registry.lock);
 }

@@ -76,6 +76,7 @@ void nm_registry_sweep(void);
 
 /* Gives back what replicas of a weight hold in the arenas; caller holds the lock. */
 void nm_registry_release(const struct nm_weight *weight, int copies);
+void nm_registry_release_piece(const char *replica, size_t bytes);
 
 /* The buffer that contains the address, or NULL; caller holds the lock. */
 struct nm_buffer *nm_registry_buffer_at(uintptr_t address);

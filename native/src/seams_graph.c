@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "adapt.h"
 #include "build.h"
 #include "config.h"
 #include "discover.h"
@@ -125,6 +126,7 @@ static void close_range(struct nm_thread *thread) {
     }
     thread->range_bytes = thread->range_hits = 0;
     thread->range_delta = 0;
+    thread->sliced = NULL;
 }
 
 static int compute(struct nm_module *engine, int (*real)(void *, void *), void *graph, void *plan) {
@@ -173,6 +175,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     bool any = finding.dense_count + finding.expert_count > 0;
     bool later = any && !all_proven(engine, &finding);
     if (any && !later) build_found(engine, &finding);
+    nm_reads_learn(engine, graph);
     int status = compute(engine, real, graph, plan);
     if (!looked) {
         finding = look_for_news(engine, graph);
@@ -182,7 +185,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     any = any || later;
     if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
-    nm_reads_learn(engine, graph);
+    nm_adapt();
     if (nm_config.shard) {
         place_rows(engine, graph);
         nm_shard_say_noted();
@@ -219,6 +222,12 @@ static void open_range(const struct nm_module *engine, const void *op, ptrdiff_t
     nm_thread.range_delta = delta;
 }
 
+/* Each expert lies somewhere: the range is that of the one whose row is asked for. */
+static void open_slices(const struct nm_weight *weight) {
+    nm_thread.sliced = weight;
+    nm_next_slice(&nm_thread, weight->start);
+}
+
 typedef bool extra_compute(void *params, void *op);
 
 static bool mul_mat(struct nm_module *engine, extra_compute *real, void *params, void *op,
@@ -237,20 +246,23 @@ static bool mul_mat(struct nm_module *engine, extra_compute *real, void *params,
 /* The engine's own MUL_MAT_ID is static; when it follows, its rows pass the row seams, which find
  * the range here. */
 static bool mul_mat_id(struct nm_module *engine, extra_compute *real, void *params, void *op,
-                       ptrdiff_t delta) {
+                       struct nm_choice choice) {
     bool done;
-    if (delta == 0) {
+    if (choice.delta == 0) {
         done = real(params, op);
     } else {
         struct nm_shadow shadow;
-        nm_shadow_fill(&shadow, &engine->layout, op, delta);
+        nm_shadow_fill(&shadow, &engine->layout, op, choice.delta);
         done = real(params, shadow.op);
     }
     if (done) {
         atomic_store_explicit(&engine->rows_proven, true, memory_order_relaxed);
         return true;
     }
-    open_range(engine, op, delta);
+    if (choice.by_slice)
+        open_slices(choice.known);
+    else
+        open_range(engine, op, choice.delta);
     return false;
 }
 
@@ -277,6 +289,8 @@ NM_EXPORT bool ggml_cpu_extra_compute_forward(void *params, void *op) {
         if (share->ith == 0) atomic_store_explicit(&engine->threads, threads, memory_order_relaxed);
     }
     struct nm_choice choice = nm_choose(thread, engine, op, by_expert, threads);
-    return by_expert ? mul_mat_id(engine, real, params, op, choice.delta)
+    if (choice.by_slice && share->ith == 0 && choice.known->state == NM_WEIGHT_COUNTED)
+        nm_reads_count(&engine->layout, op, choice.known);
+    return by_expert ? mul_mat_id(engine, real, params, op, choice)
                      : mul_mat(engine, real, params, op, choice.delta);
 }

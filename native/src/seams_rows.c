@@ -1,8 +1,10 @@
 /* The seams below the op: a row, an expert's slab, or a whole weight is named by its address. In
  * the engine's static MUL_MAT_ID that lies in the range which the op has left in the thread; an
  * engine without the op seam is asked for each address. */
+#include "adapt.h"
 #include "argument_seam.h"
 #include "config.h"
+#include "reads.h"
 #include "redirect.h"
 #include "seam.h"
 
@@ -28,6 +30,13 @@ static inline bool in_range(const struct nm_thread *thread, const void *row) {
     return (uintptr_t)row - thread->range_start < thread->range_bytes;
 }
 
+/* A row of another expert of a weight whose experts lie apart. */
+static inline bool in_slices(const struct nm_thread *thread, const void *row) {
+    const struct nm_weight *weight = thread->sliced;
+    return __builtin_expect(weight != NULL, 0) && !in_range(thread, row) &&
+           (uintptr_t)row - weight->start < weight->bytes;
+}
+
 /* Rows of the op that runs, and of no weight at all: the ways that need no search. */
 static inline bool is_usual(const struct nm_module *engine, const void *caller) {
     return engine != NULL && nm_module_contains(engine, caller) && engine->has_op_seam &&
@@ -36,6 +45,7 @@ static inline bool is_usual(const struct nm_module *engine, const void *caller) 
 
 static const void *moved_row(struct nm_thread *thread, const struct nm_module *engine,
                              const void *row) {
+    if (in_slices(thread, row)) nm_next_slice(thread, (uintptr_t)row);
     if (!in_range(thread, row)) return engine->has_op_seam ? row : nm_moved_row(engine, row);
     ++thread->range_hits;
     if (nm_config.check_owners) nm_check_owner(thread, row);
@@ -56,7 +66,8 @@ static const void *moved_row(struct nm_thread *thread, const struct nm_module *e
     void ggml_vec_dot_##type(int n, float *s, size_t bs, const void *row, size_t bx,   \
                              const void *y, MORE) {                                    \
         struct nm_thread *thread = &nm_thread;                                         \
-        if (__builtin_expect(!is_usual(thread->engine, NM_CALLER()), 0)) {             \
+        if (__builtin_expect(!is_usual(thread->engine, NM_CALLER()), 0) ||             \
+            in_slices(thread, row)) {                                                  \
             thread->caller = NM_CALLER();                                              \
             unusual_##type(n, s, bs, row, bx, y, SAME_MORE);                           \
             return;                                                                    \
@@ -86,12 +97,29 @@ static const struct arguments argument_seams[] = {
 /* Outlives the jump to the real function. */
 static __thread struct nm_shadow expert;
 
+/* The op's weight has slices: the range is set to the expert, whose number is the argument behind
+ * the op. A version that is called once for all experts has a pointer there: the primary is right.
+ */
+static bool open_expert(struct nm_thread *thread, const struct nm_module *engine, const void *op,
+                        uintptr_t number) {
+    const struct nm_weight *weight = thread->sliced;
+    uintptr_t data = (uintptr_t)nm_data(&engine->layout, nm_src(&engine->layout, op, 0));
+    if (data != weight->start || number >= weight->slices->count) return false;
+    nm_next_slice(thread, weight->start + number * weight->slab_bytes);
+    return true;
+}
+
 /* An expert of a MUL_MAT_ID whose range this thread holds. */
-static void move_op(struct nm_thread *thread, const struct nm_module *engine, uintptr_t *op) {
+static void move_op(struct nm_thread *thread, const struct nm_module *engine, uintptr_t *op,
+                    uintptr_t number) {
     if (thread->range_bytes == 0 || thread->engine != engine) return;
-    const void *weight = nm_src(&engine->layout, (const void *)*op, 0);
-    if ((uintptr_t)nm_data(&engine->layout, weight) - thread->range_start >= thread->range_bytes)
-        return;
+    if (thread->sliced != NULL) {
+        if (!open_expert(thread, engine, (const void *)*op, number)) return;
+    } else {
+        const void *weight = nm_src(&engine->layout, (const void *)*op, 0);
+        uintptr_t data = (uintptr_t)nm_data(&engine->layout, weight);
+        if (data - thread->range_start >= thread->range_bytes) return;
+    }
     ++thread->range_hits;
     if (thread->range_delta == 0) return;
     nm_shadow_fill(&expert, &engine->layout, (const void *)*op, thread->range_delta);
@@ -102,7 +130,10 @@ static void move_weight(struct nm_thread *thread, struct nm_module *engine, uint
                         const struct arguments *at, int argument) {
     uintptr_t *weight = nm_argument(frame, argument);
     size_t rows = *nm_argument(frame, 1), row_bytes = *nm_argument(frame, at->row_bytes);
-    int threads = (int)*nm_argument(frame, at->threads);
+    int threads = (int)*nm_argument(frame, at->threads),
+        ith = (int)*nm_argument(frame, at->threads - 1);
+    if (atomic_load_explicit(&nm_counting, memory_order_relaxed) && ith == 0)
+        nm_reads_count_at(*weight, (uint32_t)*nm_argument(frame, 2));
     *weight += (uintptr_t)nm_choose_at(thread, engine, *weight, rows * row_bytes, threads);
 }
 
@@ -114,7 +145,8 @@ void *nm_argument_seam(int seam, uintptr_t *frame, const void *caller) {
     struct nm_thread *thread = &nm_thread;
     struct nm_module *engine = nm_caller_module(caller);
     if (atomic_load_explicit(&engine->state, memory_order_acquire) == NM_ENGINE_READY) {
-        if (at->op != 0) move_op(thread, engine, nm_argument(frame, at->op));
+        if (at->op != 0)
+            move_op(thread, engine, nm_argument(frame, at->op), *nm_argument(frame, at->op + 1));
         if (at->weight != 0) move_weight(thread, engine, frame, at, at->weight);
         if (at->second != 0) move_weight(thread, engine, frame, at, at->second);
     }

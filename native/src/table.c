@@ -5,7 +5,7 @@
 struct nm_table *nm_table_new(size_t count, size_t range_count, int copies) {
     struct nm_table *table = calloc(1, sizeof *table + count * (size_t)copies * sizeof(ptrdiff_t));
     if (table == NULL) return NULL;
-    table->count = count;
+    table->count = table->room = count;
     table->copies = copies;
     table->range_count = range_count;
     table->starts = calloc(count + 1, sizeof *table->starts);
@@ -26,6 +26,8 @@ struct nm_table *nm_table_new(size_t count, size_t range_count, int copies) {
 
 void nm_table_free(struct nm_table *table) {
     if (table == NULL) return;
+    for (size_t i = 0; table->weights != NULL && i < table->room; ++i)
+        nm_slices_leave(table->weights[i].slices);
     free(table->starts);
     free(table->weights);
     free(table->ranges);
@@ -43,6 +45,9 @@ void nm_table_copy_weight(struct nm_table *table, size_t index, const struct nm_
     to->token_bytes = from->token_bytes;
     to->group = from->group;
     to->by_expert = from->by_expert;
+    to->sliceable = from->sliceable;
+    to->slices = from->slices;
+    if (to->slices != NULL) ++to->slices->users;
     to->host = from->host;
     atomic_store(&to->stolen, atomic_load(&from->stolen));
     atomic_store(&to->dead, atomic_load(&from->dead));

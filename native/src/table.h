@@ -10,10 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "slices.h"
+
 enum nm_weight_state {
     NM_WEIGHT_REFUSED,     /* not mirrored: no room, no seams, or pages that landed elsewhere */
     NM_WEIGHT_SMALL,       /* not mirrored: below the minimum size */
     NM_WEIGHT_MIRRORED,    /* every copy serves it: a replica, or the primary on its own node */
+    NM_WEIGHT_COUNTED,     /* experts that are copied when it is known which are read most */
+    NM_WEIGHT_SLICED,      /* of its experts some are mirrored: `slices` */
     NM_WEIGHT_SHARDED,     /* one copy, each row on the node of the thread that reads it */
     NM_WEIGHT_OBSERVED,    /* as the engine has it; where its pages are is known */
     NM_WEIGHT_INTERLEAVED, /* one copy over all nodes; where its pages are is known */
@@ -31,10 +35,12 @@ struct nm_weight {
     _Atomic uint16_t *local_256;
     int group;      /* of tensors, see groups.h */
     bool by_expert; /* src0 of MUL_MAT_ID */
+    bool sliceable; /* each expert is named by its own address: no engine's own layout */
     bool host;      /* laid out as the engine's API says: a partial write touches only its part */
-    _Atomic bool stolen; /* sharded: threads took chunks of it in no fixed order */
-    _Atomic bool dead;   /* an op wrote to it: only the primary is right */
-    ptrdiff_t *delta;    /* per copy: replica address - primary address; 0: read the primary */
+    _Atomic bool stolen;      /* sharded: threads took chunks of it in no fixed order */
+    _Atomic bool dead;        /* an op wrote to it: only the primary is right */
+    struct nm_slices *slices; /* NULL: read and mirrored as a whole */
+    ptrdiff_t *delta;         /* per copy: replica address - primary address; 0: read the primary */
 };
 
 struct nm_address_range {
@@ -42,7 +48,7 @@ struct nm_address_range {
 };
 
 struct nm_table {
-    size_t count;
+    size_t count, room; /* weights there are, and at most */
     int copies;
     uintptr_t low, high; /* of all weights */
     uintptr_t *starts;   /* ascending; apart from the weights, for the cache's sake */
@@ -76,6 +82,12 @@ static inline struct nm_weight *nm_table_find(const struct nm_table *table, uint
     }
     struct nm_weight *weight = &table->weights[base - table->starts];
     return address - weight->start < weight->bytes ? weight : NULL;
+}
+
+/* The expert that the address inside a weight with slices belongs to. */
+static inline size_t nm_slice_at(const struct nm_weight *weight, uintptr_t address) {
+    size_t expert = (address - weight->start) / weight->slab_bytes;
+    return expert < weight->slices->count ? expert : weight->slices->count - 1;
 }
 
 /* Index of the first weight that ends after the address; table->count when there is none. */

@@ -10,6 +10,7 @@
 #include "events.h"
 #include "groups.h"
 #include "observe.h"
+#include "plan.h"
 #include "registry.h"
 #include "sample.h"
 #include "shard.h"
@@ -19,6 +20,21 @@ struct totals {
     size_t gemm, mirrored, sharded, observed, interleaved, small, refused, written, tensors;
     size_t token, token_mirrored;
 };
+
+/* Of what a token reads of a weight, the share that its mirrored experts have, as far as it is
+ * known which are read. */
+static void count_slices(struct totals *sum, const struct nm_weight *weight) {
+    const struct nm_slices *slices = weight->slices;
+    uint64_t all = nm_slices_reads(slices), mirrored = 0;
+    for (size_t i = 0; i < slices->count; ++i) {
+        if (!nm_part_mirrored(weight, i)) continue;
+        sum->mirrored += weight->slab_bytes;
+        sum->refused -= weight->slab_bytes;
+        mirrored += all > 0 ? atomic_load(&slices->reads[i]) : 1;
+    }
+    double share = (double)mirrored / (double)(all > 0 ? all : slices->count);
+    sum->token_mirrored += (size_t)((double)weight->token_bytes * share);
+}
 
 static struct totals count_up(const struct nm_table *table) {
     struct totals sum = {0};
@@ -31,16 +47,18 @@ static struct totals count_up(const struct nm_table *table) {
         if (weight->state == NM_WEIGHT_MIRRORED && !dead) {
             sum.mirrored += weight->bytes;
             sum.token_mirrored += weight->token_bytes;
-        } else if (weight->state == NM_WEIGHT_SHARDED)
+        } else if (weight->state == NM_WEIGHT_SHARDED) {
             sum.sharded += weight->bytes;
-        else if (weight->state == NM_WEIGHT_OBSERVED)
+        } else if (weight->state == NM_WEIGHT_OBSERVED) {
             sum.observed += weight->bytes;
-        else if (weight->state == NM_WEIGHT_INTERLEAVED)
+        } else if (weight->state == NM_WEIGHT_INTERLEAVED) {
             sum.interleaved += weight->bytes;
-        else if (weight->state == NM_WEIGHT_SMALL)
+        } else if (weight->state == NM_WEIGHT_SMALL) {
             sum.small += weight->bytes;
-        else
+        } else {
             sum.refused += weight->bytes;
+            if (weight->slices != NULL && !dead) count_slices(&sum, weight);
+        }
         if (weight->state == NM_WEIGHT_MIRRORED && dead) sum.written += weight->bytes;
     }
     return sum;
@@ -83,13 +101,15 @@ static void recount_copy(const struct nm_table *table, int copy, struct nm_range
     bool in_place = false;
     for (size_t i = 0; i < table->count; ++i) {
         const struct nm_weight *weight = &table->weights[i];
-        bool primary = weight->delta[copy] == 0;
-        if (primary && (weight->state != NM_WEIGHT_MIRRORED || copy != nm_config.home_copy))
-            continue;
-        in_place = in_place || primary;
-        ranges[count++] =
-            (struct nm_range){(const char *)weight->start + weight->delta[copy], weight->bytes};
-        if (!atomic_load(&weight->dead)) bytes += weight->bytes;
+        for (size_t k = 0; k < nm_part_count(weight); ++k) {
+            ptrdiff_t delta = *nm_part_delta(weight, k, copy);
+            if (delta == 0 && (!nm_part_mirrored(weight, k) || copy != nm_config.home_copy))
+                continue;
+            in_place = in_place || delta == 0;
+            struct nm_range part = nm_part(weight, k);
+            ranges[count++] = (struct nm_range){part.start + delta, part.bytes};
+            if (!atomic_load(&weight->dead)) bytes += part.bytes;
+        }
     }
     const struct nm_copy *where = &nm_config.copy[copy];
     struct nm_sample sample = nm_sample_ranges(ranges, count, where->nodes, where->node_count);
@@ -113,7 +133,7 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     char kept[sizeof nm_status->reason]; /* it may be the page's own text */
     snprintf(kept, sizeof kept, "%s", reason);
     atomic_store(&nm_stale, false);
-    struct nm_range *ranges = calloc(table->count + 1, sizeof *ranges);
+    struct nm_range *ranges = calloc(nm_count_parts(table) + 1, sizeof *ranges);
     struct totals sum = count_up(table);
     if (sum.written > 0 && kept[0] == '\0')
         snprintf(kept, sizeof kept, "the engine writes to these weights while it computes");

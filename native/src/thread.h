@@ -16,6 +16,7 @@ struct nm_thread {
     uintptr_t range_bytes;
     ptrdiff_t range_delta;
     uint64_t range_hits;
+    const struct nm_weight *sliced;  /* of a MUL_MAT_ID that runs: the range is one expert of it */
     const void *caller;              /* of a row seam on its unusual way */
     struct nm_weight *sharded;       /* of the op that runs, for whom rows are fixed */
     struct nm_status_thread *counts; /* NULL until the first op */

@@ -64,6 +64,7 @@ static void what_cannot_be_read_makes_it_inert_and_is_named(void) {
         {"NUMAMIRROR_COPIES", "0=99999"}, {"NUMAMIRROR_REHEARSE", "0"},
         {"NUMAMIRROR_REHEARSE", "9"},     {"NUMAMIRROR_HOME_NODE", "-1"},
         {"NUMAMIRROR_HOME_NODE", "1x"},   {"NUMAMIRROR_MIN_BYTES", "1M"},
+        {"NUMAMIRROR_ADAPT", "-1"},       {"NUMAMIRROR_ADAPT", "9999999"},
         {"NUMAMIRROR_EVENTS", "/path"},   {"NUMAMIRROR_EVENTS", "path#1"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {

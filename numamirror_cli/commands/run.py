@@ -15,7 +15,7 @@ from numamirror_cli.commands.shared import home_option, program_argument, verbos
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.launch.environment import child_environment, planned_environment
-from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, Budget, Wishes
+from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, MOST_ADAPT_TOKENS, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.record import write_whole
@@ -91,6 +91,13 @@ no such program.
     "[default: what is free]",
 )
 @click.option(
+    "--adapt",
+    type=click.IntRange(1, MOST_ADAPT_TOKENS),
+    metavar="TOKENS",
+    help="When not all fits: copy experts only after so many tokens, and then those that were "
+    "read most, each for itself.  A few hundred tell; prompts count too.",
+)
+@click.option(
     "--observe",
     is_flag=True,
     help="Copy and move nothing; count what is read from where (numamirror observe).",
@@ -145,6 +152,7 @@ def command(
     per: str,
     min_size: int,
     budget: Budget | None,
+    adapt: int | None,
     observe: bool,
     copy_home: bool,
     pin: bool,
@@ -173,6 +181,7 @@ def command(
         heal=not no_heal,
         pin=pin,
         budget=budget,
+        adapt=adapt or 0,
         strategy=strategy,
     )
     # Whoever waits for a plan, or must have a mirror, has the time for a thorough look.

@@ -24,6 +24,7 @@ _OURS = (
     "NUMAMIRROR_HEAL",
     "NUMAMIRROR_MIN_BYTES",
     "NUMAMIRROR_BUDGET_BYTES",
+    "NUMAMIRROR_ADAPT",
     "NUMAMIRROR_EVENTS",
 )
 
@@ -53,6 +54,8 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_HEAL"] = "0"
     if plan.budget_bytes is not None:
         variables["NUMAMIRROR_BUDGET_BYTES"] = str(plan.budget_bytes)
+    if plan.adapt:
+        variables["NUMAMIRROR_ADAPT"] = str(plan.adapt)
     if events:
         variables["NUMAMIRROR_EVENTS"] = events
     return variables

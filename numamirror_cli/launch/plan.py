@@ -17,6 +17,8 @@ from numamirror_cli.notice import Notice
 from numamirror_cli.plan.strategy import Strategy
 
 DEFAULT_MIN_BYTES = 1 << 20
+# What the shim can read (native/src/config.c).
+MOST_ADAPT_TOKENS = 1 << 20
 
 
 # Of the shim: NM_MAX_COPIES in native/include/numamirror_status.h.
@@ -39,7 +41,8 @@ class Wishes:
     min_bytes: smaller tensors are not copied. rehearse: number of pretend nodes, or 0.
     copy_home: home gets a replica too. heal: a primary that is not at home may be moved there.
     pin: the engine's threads are held on the nodes of their copies.
-    budget: what the replicas of one copy may take, None for what there is. strategy: one of
+    budget: what the replicas of one copy may take, None for what there is. adapt: tokens that are
+    counted before experts are copied, where not all fits; 0: none. strategy: one of
     launch/strategies.py, which takes it from here.
     """
 
@@ -52,6 +55,7 @@ class Wishes:
     heal: bool = True
     pin: bool = False
     budget: Budget | None = None
+    adapt: int = 0
     strategy: str = "auto"
 
 
@@ -78,6 +82,7 @@ class Plan:
     copies: one entry per copy of the weights; empty in a rehearsal, whose nodes are pretended.
     preload: entries to add to LD_PRELOAD.
     budget_bytes: what the replicas of one copy may take, None for what there is.
+    adapt: tokens that are counted before experts are copied, 0 for none.
     affinity: CPUs that the child is restricted to, empty for no restriction of ours.
     choice: why this strategy, where it was chosen by us. intended: it is what was asked for or
     chosen, not what was left when that could not be. handed_over: variables by which an engine
@@ -98,6 +103,7 @@ class Plan:
     pin: bool
     budget_bytes: int | None
     notes: tuple[Notice, ...]
+    adapt: int = 0
     affinity: frozenset[int] = frozenset()
     choice: Strategy | None = None
     intended: bool = False
@@ -148,6 +154,7 @@ def make_plan(machine: Machine, wishes: Wishes, circumstances: Circumstances) ->
         pin=wishes.pin,
         budget_bytes=budget_bytes,
         notes=tuple(notes),
+        adapt=wishes.adapt,
     )
     plan = _with_strategy(plan, machine, wishes, circumstances.preload)
     return _with_policy(plan, machine, policy)

@@ -199,6 +199,7 @@ def plan_json(
         "heal": plan.heal,
         "pin": plan.pin,
         "budget_bytes": plan.budget_bytes,
+        "adapt": plan.adapt,
         "min_bytes": plan.min_bytes,
         "environment": dict(environment),
         "notes": [

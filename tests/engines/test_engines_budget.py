@@ -7,6 +7,7 @@ import functools
 import gguf
 import pytest
 from rig import Engine, Run, gemm_bytes_in, model_path, run_mirrored, run_plain
+from test_engines_poison import GEMM, reads_by
 
 MODEL = "moe-Q8_0"
 EXPERTS, USED = 8, 2  # of moe.py's shapes
@@ -37,7 +38,7 @@ def test_half_the_budget_covers_more_than_half_of_what_a_token_reads(halved: Run
     assert mirror["token_bytes"] == token_bytes_in(MODEL)
     assert 0.4 < mirror["coverage"] <= 0.5
     assert mirror["coverage_read"] > max(0.5, mirror["coverage"] + 0.1)
-    assert mirror["state"] == "partial"
+    assert mirror["mirrored_bytes"] + mirror["refused_bytes"] == mirror["gemm_bytes"]
 
 
 def test_with_half_the_budget_the_text_is_the_same(engine: Engine, halved: Run) -> None:
@@ -47,3 +48,32 @@ def test_with_half_the_budget_the_text_is_the_same(engine: Engine, halved: Run) 
 def test_what_is_missing_is_said_in_bytes(halved: Run) -> None:
     short = (gemm_bytes_in(MODEL) - gemm_bytes_in(MODEL) // 2 + (1 << 20) - 1) >> 20
     assert f"{short} MiB short" in halved.mirror["reason"]
+
+
+# Those that name each expert by its own address; repacked weights are copied as wholes.
+ADAPTING = (*half_budget(MODEL), "--adapt", "40")
+
+
+@pytest.fixture
+def adapted(engine: Engine) -> Run:
+    return run_mirrored(engine, MODEL, ADAPTING)
+
+
+def test_experts_that_were_counted_cover_more_of_the_reads(adapted: Run, halved: Run) -> None:
+    """Under one budget; the shares of this run's reads, prompt included, are counted in both."""
+    assert adapted.mirror["mirrored_bytes"] <= gemm_bytes_in(MODEL) // 2
+    assert adapted.mirror["token_bytes"] == token_bytes_in(MODEL)
+    assert adapted.mirror["coverage_read"] > halved.mirror["coverage_read"] + 0.1
+
+
+def test_with_counted_experts_the_text_is_the_same(engine: Engine, adapted: Run) -> None:
+    assert adapted.line == run_plain(engine, MODEL)
+
+
+def test_nobody_reads_the_primary_of_an_expert_that_was_copied(engine: Engine) -> None:
+    """Each reader has a replica, and what that holds of the primary is unreadable."""
+    longer = ("--n", "48")  # the experts are there only when the prompt was read
+    run = run_mirrored(engine, MODEL, (*ADAPTING, "--copy-home"), longer, poisoned=True)
+    assert run.line == run_plain(engine, MODEL, *longer)
+    assert run.poison["bytes"] > 0.9 * run.mirror["mirrored_bytes"]
+    assert reads_by(run.poison, GEMM) == []

@@ -1,8 +1,21 @@
 #include "stand_in_kernels.h"
 
-static void expert_rows(const struct params *params, struct tensor *op) {
+/* A row of the one expert that the ids name. */
+static void named_row(const struct params *params, struct tensor *op) {
+    const int *expert = op->src[2]->data;
     float y = 0;
     if (op->src[0]->type == TYPE_TILED)
+        ggml_compute_forward_mul_mat_id_tiled(params, op, *expert, 4, 5, 6, 7, 8);
+    else
+        stand_in_dots[0](1, &y, 3, (char *)op->src[0]->data + (size_t)*expert * op->src[0]->nb[2],
+                         4, &y, 6, 7);
+}
+
+static void expert_rows(const struct params *params, struct tensor *op) {
+    float y = 0;
+    if (op->src[2] != NULL)
+        named_row(params, op);
+    else if (op->src[0]->type == TYPE_TILED)
         ggml_compute_forward_mul_mat_id_tiled(params, op, 3, 4, 5, 6, 7, 8);
     else
         for (int i = 0; i < params->rows; ++i)

@@ -26,8 +26,9 @@ vec_dot *const stand_in_dots[2] = {ggml_vec_dot_f32, ggml_vec_dot_f16};
 /* As large as the real one is: more arguments than registers. */
 void ggml_compute_forward_mul_mat_id_tiled(const struct params *params, struct tensor *op, long a,
                                            long b, long c, long d, long e, long f) {
-    book(op->src[0]->data, NULL,
-         params->nth > 0 && a == 3 && b == 4 && c == 5 && d == 6 && e == 7 && f == 8);
+    bool names = op->src[2] != NULL; /* `a` is then the expert */
+    book((char *)op->src[0]->data + (names ? (size_t)a * op->src[0]->nb[2] : 0), NULL,
+         params->nth > 0 && (a == 3 || names) && b == 4 && c == 5 && d == 6 && e == 7 && f == 8);
 }
 
 #ifdef STAND_IN_IQK

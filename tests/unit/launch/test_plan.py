@@ -281,6 +281,9 @@ def test_budget_and_no_heal_reach_the_shim(make_root: MakeRoot) -> None:
     by_share = plan_for(machine, Wishes(budget=Budget(share=0.25)))
     assert planned_environment(by_share, "")["NUMAMIRROR_BUDGET_BYTES"] == str(512 << 20)
     assert "NUMAMIRROR_HEAL" not in planned_environment(by_share, "")
+    assert "NUMAMIRROR_ADAPT" not in planned_environment(by_share, "")
+    adapting = plan_for(machine, Wishes(adapt=256))
+    assert planned_environment(adapting, "")["NUMAMIRROR_ADAPT"] == "256"
 
 
 def test_a_share_as_budget_is_never_taken_for_no_budget(make_root: MakeRoot) -> None:

@@ -62,6 +62,8 @@ def test_a_file_that_is_no_program_is_handed_to_sh_as_env_does(script: Script) -
         ("--budget", "0"),
         ("--budget", "101%"),
         ("--budget", "half"),
+        ("--adapt", "0"),
+        ("--adapt", "soon"),
         ("--nodes", ""),
         ("--home", "-1"),
         ("--rehearse", "1"),
