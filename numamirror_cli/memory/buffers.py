@@ -48,7 +48,8 @@ class Buffer:
     name: path, name of the arena, or address range. mapped: bytes of address space.
     policy: of the mapping with most memory. mapmax: most processes that map one of its pages.
     huge_bytes: of bytes, what lies in huge pages of either kind; None when that is not known.
-    asked: pages from which bytes_by_node is estimated, 0 where all were counted.
+    locked: the largest mapping is kept in memory (mlock). asked: pages from which bytes_by_node is
+    estimated, 0 where all were counted.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Buffer:
     policy: Policy = DEFAULT
     mapmax: int = 1
     huge_bytes: int | None = None
+    locked: bool = False
     asked: int = 0
 
     @property
@@ -156,6 +158,7 @@ def _buffer(
         policy=_policy(largest),
         mapmax=max(mapping.mapmax for mapping, _ in parts),
         huge_bytes=None if details is None else _in_huge_pages([m for m, _ in parts], details),
+        locked="lo" in (details or {}).get(largest.address, Detail()).flags,
     )
 
 

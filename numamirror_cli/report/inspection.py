@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -106,10 +107,17 @@ def _details(buffer: Buffer) -> Iterator[str]:
             yield f"mapped by {buffer.mapmax} processes"
     if buffer.kind in (WEIGHTS, ANONYMOUS) and not buffer.policy.is_default:
         yield f"policy {buffer.policy}"
-    if buffer.kind in (WEIGHTS, ANONYMOUS, REPLICA) and buffer.huge_bytes:
-        yield f"{percent(buffer.huge_bytes / buffer.bytes)} in huge pages"
+    if buffer.kind in (WEIGHTS, ANONYMOUS, REPLICA) and buffer.huge_bytes is not None:
+        yield _pages_text(buffer.huge_bytes / buffer.bytes)
+    if buffer.locked:
+        yield "locked"
     if buffer.asked:
         yield f"estimated from {buffer.asked} pages"
+
+
+def _pages_text(huge: float) -> str:
+    """What address translations cost: huge pages save most of them."""
+    return f"{percent(huge)} in huge pages" if huge else f"in {size(mmap.PAGESIZE)} pages"
 
 
 def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
@@ -121,7 +129,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield "Allowed", _allowed_text(inspection)
     if any((inspection.unmovable.locked, inspection.unmovable.pinned)):
         locked, pinned = size(inspection.unmovable.locked), size(inspection.unmovable.pinned)
-        yield "Locked", f"{locked}, pinned: {pinned}"
+        yield "Locked", f"{locked} (mlock); pinned for devices: {pinned}"
     if inspection.numa_balancing is not None:
         setting = _BALANCING.get(inspection.numa_balancing, str(inspection.numa_balancing))
         yield "Balancing", f"kernel.numa_balancing is {setting}"
@@ -175,6 +183,7 @@ def _buffer_json(buffer: Buffer) -> dict[str, Any]:
         "policy": str(buffer.policy),
         "mapmax": buffer.mapmax,
         "huge_bytes": buffer.huge_bytes,
+        "locked": buffer.locked,
         "asked_pages": buffer.asked or None,
     }
 

@@ -241,7 +241,7 @@ def test_garbage_in_numa_maps_is_named_and_the_rest_is_used(root):
 
 def test_locked_memory_is_shown():
     code = (
-        "import ctypes, mmap\nm = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE)\n"
+        "import ctypes, mmap\nm = mmap.mmap(-1, 72 << 20, flags=mmap.MAP_PRIVATE)\n"
         "m[:] = b'x' * len(m)\n"
         "a = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
         "r = ctypes.CDLL(None).mlock(ctypes.c_void_p(a), ctypes.c_size_t(len(m)))\n"
@@ -253,8 +253,10 @@ def test_locked_memory_is_shown():
     try:
         if refused:
             pytest.skip("mlock is refused here (ulimit -l)")
-        assert json.loads(inspect(child.pid, "--json").stdout)["locked_bytes"] == MIB
-        assert "Locked 1 MiB, pinned: 0 B" in words(inspect(child.pid).stdout)
+        assert json.loads(inspect(child.pid, "--json").stdout)["locked_bytes"] == 72 * MIB
+        shown = words(inspect(child.pid).stdout)
+        assert "Locked 72 MiB (mlock); pinned for devices: 0 B" in shown
+        assert ", locked)" in shown.partition("anonymous")[2].partition(")")[0] + ")"
     finally:
         child.kill()
         child.wait()
