@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,18 +19,35 @@ NUMACTL, LSTOPO, PYTHON = "numactl", "lstopo-no-graphics", sys.executable
 
 
 def measure(quick: bool) -> list[Figure]:
+    """Each first on the clock, which other programs hold up, then in CPU time."""
     rounds = 5 if quick else 31
+    version, topology = [OURS, "--version"], [OURS, "topology"]
+    return [
+        *commands("numamirror --version", version, "<= 60", [[PYTHON, "-c", "pass"]], rounds),
+        *commands("numamirror topology", topology, "<= 150", [[NUMACTL, "-H"], [LSTOPO]], rounds),
+        *delays("until main", rounds, until_main),
+        *delays("until main, CPU time", rounds, processor_time),
+    ]
+
+
+def commands(
+    what: str, ours: Sequence[str], goal: str, others: Sequence[Sequence[str]], rounds: int
+) -> list[Figure]:
+    """The goal is one for our own time; the others say what a user is used to."""
     figures = []
-    for what, command, goal, others in (
-        ("numamirror --version", ["--version"], "<= 60", [[PYTHON, "-c", "pass"]]),
-        ("numamirror topology", ["topology"], "<= 150", [[NUMACTL, "-H"], [LSTOPO]]),
-    ):
-        figures += against(what, [OURS, *command], goal, others, rounds)
-    return figures + delays(rounds)
+    for name, timed in ((what, until_end), (f"{what}, CPU time", processor_time)):
+        ways = {" ".join(words): words for words in [ours, *filter(runs, others)]}
+        values = alternate(rounds, {way: partial(timed, words) for way, words in ways.items()})
+        own, *rest = values
+        figures += [
+            compared(name, "ms", values[own], Path(way).name, values[way], ALONE, goal)
+            for way in rest
+        ]
+    return figures
 
 
-def delays(rounds: int) -> list[Figure]:
-    """Until a program's main is reached: under `run` with a shim and without, under numactl."""
+def delays(what: str, rounds: int, timed: Callable[[Sequence[str]], float]) -> list[Figure]:
+    """Of a program under `run` with a shim and without, and under numactl, against its own."""
     run = [OURS, "run", "--report", "none"]
     ways = {
         "run": [*run, "--strategy", "prefer", "--"],
@@ -41,38 +58,13 @@ def delays(rounds: int) -> list[Figure]:
     moment = str(programs.build() / "moment")
     there = {name: before for name, before in ways.items() if not before or runs(before)}
     values = alternate(
-        rounds,
-        {name: partial(until_main, [*before, moment]) for name, before in there.items()},
+        rounds, {name: partial(timed, [*before, moment]) for name, before in there.items()}
     )
     plain = values.pop("as it is")
+    goals = {name: "<= 150" if name.startswith("run") else "" for name in values}
     return [
-        compared(
-            f"until main, {name}",
-            "ms",
-            times,
-            "started as it is",
-            plain,
-            DIFFERENCE,
-            "<= 150" if name.startswith("run") else "",
-        )
+        compared(f"{what}, {name}", "ms", times, "started as it is", plain, DIFFERENCE, goals[name])
         for name, times in values.items()
-    ]
-
-
-def against(
-    what: str,
-    command: Sequence[str],
-    goal: str,
-    others: Sequence[Sequence[str]],
-    rounds: int,
-) -> list[Figure]:
-    """The goal is one for our own time; the others say what a user is used to."""
-    ways = {" ".join(words): words for words in [command, *filter(runs, others)]}
-    values = alternate(rounds, {name: partial(until_end, words) for name, words in ways.items()})
-    ours, *names = ways
-    return [
-        compared(what, "ms", values[ours], Path(name).name, values[name], ALONE, goal)
-        for name in names
     ]
 
 
@@ -87,7 +79,19 @@ def until_end(command: Sequence[str]) -> float:
 
 
 def until_main(command: Sequence[str]) -> float:
-    environ = os.environ | {"NUMAMIRROR_SHIM": str(programs.shim())}
     begun = time.monotonic()
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=with_shim())
     return 1000 * (float(done.stdout) - begun)
+
+
+def processor_time(command: Sequence[str]) -> float:
+    """Of the command and all that it waited for, in user and kernel mode."""
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(command, stdout=quiet, stderr=quiet, env=with_shim())
+    _, _, used = os.wait4(child.pid, 0)
+    child.returncode = 0  # taken from it by wait4
+    return 1000 * (used.ru_utime + used.ru_stime)
+
+
+def with_shim() -> dict[str, str]:
+    return os.environ | {"NUMAMIRROR_SHIM": str(programs.shim())}
