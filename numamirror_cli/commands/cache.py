@@ -53,7 +53,7 @@ def command(model: Path, evict: bool, warm: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(cache_json(cache, evicted, policy), indent=2))
     else:
-        print_report(render_cache(cache))
+        print_report(render_cache(cache, evicted))
 
 
 def _nodes_with_memory() -> frozenset[int]:

@@ -26,6 +26,7 @@ _CAN_BE = {
     POLICY_ONLY: "cannot be mirrored, only placed",
     UNKNOWN: "not known",
 }
+_MORE = "numamirror check -- COMMAND shows what was looked at"
 # A few pages elsewhere are always there.
 _NEARLY_NONE = 0.05
 
@@ -52,7 +53,8 @@ def _engine(subject: Subject, machine: Machine) -> Iterator[Check]:
     bad = BAD if len(machine.mirror_nodes) > 1 else WARN
     level = {FULL: OK, DENSE_ONLY: WARN, POLICY_ONLY: bad}.get(reach.level, WARN)
     why = "" if reach.level == FULL else f": {reach.why}"
-    yield Check("engine", level, f"{_CAN_BE[reach.level]}{why}", reach.remedy)
+    remedy = reach.remedy or ("" if reach.level == FULL else _MORE)
+    yield Check("engine", level, f"{_CAN_BE[reach.level]}{why}", remedy)
 
 
 def _model(subject: Subject) -> Iterator[Check]:

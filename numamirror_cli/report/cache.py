@@ -21,13 +21,15 @@ SCHEMA = 1
 _NEARLY_ALL = 0.99
 
 
-def render_cache(cache: ModelCache) -> RenderableType:
-    """A line for the whole model, a table of nodes, and who has it mapped."""
+def render_cache(cache: ModelCache, evicted: int | None = None) -> RenderableType:
+    """A line for the whole model, a table of nodes, and who has it mapped. evicted: bytes that were
+    dropped before, None where that was not asked for."""
     first = printable(str(cache.states[0].path))
     parts = f" and {counted(len(cache.states) - 1, 'more part')}" if len(cache.states) > 1 else ""
     share = percent(cache.cached / cache.bytes) if cache.bytes else "0 %"
     lines: list[RenderableType] = [
         Text(f"{first}{parts}"),
+        *([] if evicted is None else [Text(f"{size(evicted)} dropped from the page cache")]),
         Text(f"{part_of(cache.cached, cache.bytes)} in the page cache ({share})"),
     ]
     if cache.cached:

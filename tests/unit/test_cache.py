@@ -119,6 +119,11 @@ def test_a_page_is_a_page_like_this(disk):
         "Node  Cached  Share",
         f"{first_node():>4}   8 MiB  100 %",
     ]
+    assert cache(model, "--evict").stdout.splitlines() == [
+        str(model),
+        "8 MiB dropped from the page cache",
+        "0 B of 8 MiB in the page cache (0 %)",
+    ]
 
 
 def test_a_process_that_has_it_mapped_keeps_it_and_is_named(disk):

@@ -87,7 +87,9 @@ def test_an_engine_that_cannot_be_mirrored_is_not_bad_where_there_is_one_node(
     make_root: MakeRoot,
 ) -> None:
     reach = Reach(POLICY_ONLY, "static")
-    assert checks(facts_about(make_root(ONE), reach=reach))["engine"].level == WARN
+    found = checks(facts_about(make_root(ONE), reach=reach))["engine"]
+    assert found.level == WARN
+    assert found.remedy == "numamirror check -- COMMAND shows what was looked at"
 
 
 # ---- memory ----
