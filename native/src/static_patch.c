@@ -175,13 +175,24 @@ static void restore_code(const struct patch *p, const struct run *run) {
          offset);
 }
 
+static void write_leads(const struct patch *p, const struct run *run) {
+    for (size_t i = run->first; i < run->end; ++i) write_lead(p, &p->leads->lead[i]);
+}
+
+/* False when it could not, and the run is as it was. */
 static bool write_run(const struct patch *p, const struct run *run) {
     bool writable = (run->rights & PROT_WRITE) != 0;
     if (!writable && mprotect((void *)run->start, run->bytes, PROT_READ | PROT_WRITE) != 0)
         return false;
-    for (size_t i = run->first; i < run->end; ++i) write_lead(p, &p->leads->lead[i]);
+    write_leads(p, run);
     if (writable || mprotect((void *)run->start, run->bytes, run->rights) == 0) return true;
-    if (run->rights & PROT_EXEC) restore_code(p, run);
+    if (run->rights & PROT_EXEC) {
+        restore_code(p, run);
+    } else { /* it can still be written */
+        struct patch back = *p;
+        back.undo = true;
+        write_leads(&back, run);
+    }
     return false;
 }
 
@@ -197,23 +208,24 @@ static bool write_until(const struct patch *p, size_t *end) {
 
 static const char no_change[] = "the system allows no change of its code (mprotect)";
 
-static const char *write_all(struct patch *p) {
+static const char *write_all(struct patch *p, bool *remains) {
     size_t end = p->leads->count;
     if (write_until(p, &end)) return NULL;
     p->undo = true;
-    write_until(p, &end);
+    *remains = !write_until(p, &end);
     return no_change;
 }
 
 const char *nm_patch_leads(const struct nm_leads *leads, const struct nm_elf *elf, uintptr_t bias,
                            int fd, const struct nm_entry *entries, void *const *instead,
-                           int entry_count) {
+                           int entry_count, bool *remains) {
     struct patch patch = {leads,   elf,  bias, (uintptr_t)sysconf(_SC_PAGESIZE), fd, entries,
                           instead, NULL, false};
+    *remains = false;
     const char *failed = make_thunks(&patch, entry_count);
     if (failed != NULL) return failed;
     const struct nm_lead *any = &leads->lead[0];
     const Elf64_Phdr *code = nm_elf_segment_of(elf, any->at - bias, width(any));
     if (code == NULL || !may_change_code(&patch, code)) return no_change;
-    return write_all(&patch);
+    return write_all(&patch, remains);
 }

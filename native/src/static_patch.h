@@ -1,6 +1,6 @@
 /*
  * Points the leads to functions of a program at other functions. Code is writable or executable,
- * never both; on any failure all is as it was.
+ * never both; on a failure all is made as it was.
  */
 #ifndef NM_STATIC_PATCH_H
 #define NM_STATIC_PATCH_H
@@ -8,9 +8,10 @@
 #include "static_calls.h"
 
 /* Each lead then goes to instead[its entry]. fd: the program's file. NULL on success, else what
- * failed. Only while no other thread can run the program's code. */
+ * failed. *remains: whether some leads were changed and could not be changed back. Only while no
+ * other thread can run the program's code. */
 const char *nm_patch_leads(const struct nm_leads *leads, const struct nm_elf *elf, uintptr_t bias,
                            int fd, const struct nm_entry *entries, void *const *instead,
-                           int entry_count);
+                           int entry_count, bool *remains);
 
 #endif

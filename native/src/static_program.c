@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "events.h"
 #include "module.h"
 #include "seam.h"
@@ -88,6 +89,7 @@ struct adoption {
     struct nm_entry entry[NM_SYMBOLS];
     void *instead[NM_SYMBOLS];
     int entries;
+    bool remains; /* some calls lead here although not all do */
     char why[256];
 };
 
@@ -172,8 +174,8 @@ static bool lead_calls(struct adoption *a, struct nm_leads *leads) {
     const char *without = no_call_of(a);
     if (without != NULL)
         return refuse(a, "calls of %s were compiled in when it was built", without);
-    const char *failed =
-        nm_patch_leads(leads, &a->elf, a->loaded.bias, a->fd, a->entry, a->instead, a->entries);
+    const char *failed = nm_patch_leads(leads, &a->elf, a->loaded.bias, a->fd, a->entry, a->instead,
+                                        a->entries, &a->remains);
     return failed == NULL || refuse(a, "%s", failed);
 }
 
@@ -217,8 +219,10 @@ static void adopt_or_say(struct adoption *a) {
     list_entries(a, bytes);
     program.elf = a->elf;
     program.bias = a->loaded.bias;
-    program.adopted = adopt(a);
-    if (!program.adopted) say(a);
+    bool done = adopt(a);
+    program.adopted = done || a->remains;
+    if (!done) say(a);
+    if (a->remains) nm_config.active = false; /* each seam only passes on */
 }
 
 void nm_static_adopt(void) {
