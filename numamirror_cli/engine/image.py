@@ -35,16 +35,16 @@ _UNDEFINED, _PROTECTED, _DF_SYMBOLIC = 0, 3, 2
 class Image:
     """A program or library, seen through a collection of names.
 
-    defines: those that it exports, with their addresses. hidden: those that only its symbol table
-    for debuggers (.symtab) names. open_calls: those that the loader looks up for it, so that a
-    preload can answer. is_program: it is started, not loaded; what it defines comes before any
-    preload.
+    defines: those that it exports, with their addresses. hidden: the same of those that only its
+    symbol table for debuggers (.symtab) names. open_calls: those that the loader looks up for it,
+    so that a preload can answer. is_program: it is started, not loaded; what it defines comes
+    before any preload.
     """
 
     path: Path
     elf: ElfFacts
     defines: Mapping[str, int] = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
+    hidden: Mapping[str, int] = field(default_factory=dict)
     open_calls: frozenset[str] = frozenset()
 
     @property
@@ -77,12 +77,12 @@ def _parse(path: Path, elf: ElfFacts, file: ELFFile, names: Collection[str]) -> 
     kept = _bound_to_itself(file, exported)
     looked_up = set(_looked_up(file, elf.machine, exported))
     table = file.get_section_by_name(".symtab")
-    in_table = {s.name for s in _symbols(file, table, names) if s.defined} if table else set()
+    in_table = [s for s in _symbols(file, table, names) if s.defined] if table else []
     return Image(
         path,
         elf,
         defines=defines,
-        hidden=frozenset(in_table - defines.keys()),
+        hidden={s.name: s.address for s in in_table if s.name not in defines},
         open_calls=frozenset(looked_up - kept),
     )
 

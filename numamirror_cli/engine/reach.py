@@ -26,7 +26,7 @@ _FROM_WORST = (POLICY_ONLY, UNKNOWN, DENSE_ONLY, FULL)
 # Seams through which an engine reads its experts one by one.
 _ROW_GROUPS = ("ARGUMENT_SEAMS", "VEC_DOTS")
 
-_SHARED_BUILD = "a build with shared libraries (-DBUILD_SHARED_LIBS=ON)"
+_SHARED_LIBRARIES = "shared libraries (-DBUILD_SHARED_LIBS=ON)"
 _WITHOUT_SEAMS = {
     HIDDEN_IN_LIBRARY: "its functions are inside a library that does not export them",
     IN_PROGRAM: "its functions are inside the program, which finds its own before any preload",
@@ -54,9 +54,9 @@ def reach_of_engine(engine: Engine) -> Reach:
     """What the shim can do with an engine, once it is loaded beside it."""
     led = engine.shape == IN_PROGRAM_NAMED and bool(engine.seams.found)
     if engine.shape in _WITHOUT_SEAMS and not led:
-        first = "a build that was not stripped, or " if engine.shape == IN_PROGRAM_STRIPPED else ""
-        remedy = f"use {first}{_SHARED_BUILD}"
-        return Reach(POLICY_ONLY, _WITHOUT_SEAMS[engine.shape], remedy)
+        stripped = engine.shape == IN_PROGRAM_STRIPPED
+        remedy = "use a build that was not stripped or has " if stripped else "use a build with "
+        return Reach(POLICY_ONLY, _WITHOUT_SEAMS[engine.shape], remedy + _SHARED_LIBRARIES)
     seams = engine.seams
     if seams.lacking:
         return Reach(

@@ -22,8 +22,8 @@ VERSION_NAMES = frozenset({_BUILD_NUMBER, _GGML_VERSION, _GGML_COMMIT, *_OWN_VER
 
 _LONGEST = 64
 _ENDBR64, _BTI = b"\xf3\x0f\x1e\xfa", struct.pack("<I", 0xD503245F)
-# lea rax, [rip + offset]; ret.
-_LEA_RAX, _RET = b"\x48\x8d\x05", b"\xc3"
+# lea rax, [rip + offset]; mov eax, address (in programs that are always loaded there); ret.
+_LEA_RAX, _MOV_EAX, _RET = b"\x48\x8d\x05", b"\xb8", b"\xc3"
 
 
 def read_version(engine: Iterable[Image], bystanders: Iterable[Image] = ()) -> str:
@@ -53,16 +53,21 @@ def _first(texts: Iterable[str]) -> str:
 
 
 def _build_number(image: Image) -> int:
-    address = image.defines.get(_BUILD_NUMBER)
+    address = _address(image, _BUILD_NUMBER)
     content = b"" if address is None else _at(image.path, address, 4)
     number = int.from_bytes(content, "little", signed=True) if len(content) == 4 else 0
     # 0 and 1 stand for builds outside a git repository, and beyond that there is only garbage.
     return number if 1 < number < 1_000_000 else 0
 
 
+def _address(image: Image, name: str) -> int | None:
+    """Of a function or variable, by the symbols for the loader, else by those for debuggers."""
+    return image.defines.get(name, image.hidden.get(name))
+
+
 def _text(image: Image, function: str) -> str:
     """What a function returns that returns a constant; "" if its code does anything else."""
-    address = image.defines.get(function)
+    address = _address(image, function)
     if address is None:
         return ""
     code = _at(image.path, address, 24)
@@ -76,6 +81,8 @@ def _text(image: Image, function: str) -> str:
 def _x86_64_constant(code: bytes, address: int) -> int | None:
     skipped = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
     lea = code[skipped : skipped + 8]
+    if lea.startswith(_MOV_EAX) and lea[5:6] == _RET:
+        return int.from_bytes(lea[1:5], "little")
     if not lea.startswith(_LEA_RAX) or lea[7:] != _RET:
         return None
     (offset,) = struct.unpack_from("<i", lea, 3)

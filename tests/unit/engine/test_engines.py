@@ -211,6 +211,12 @@ def test_the_version_is_read_without_running_anything(build: Build) -> None:
     assert f"ggml {VERSION}" in engine_in(build.one_library()).version
 
 
+@pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie")])
+def test_so_is_that_of_an_engine_inside_a_program(build: Build, flags: tuple[str, ...]) -> None:
+    program = build.inside_program("-O1", *flags)
+    assert f"ggml {VERSION}" in engine_of(program).version
+
+
 def test_a_library_with_links_for_its_versions_is_one_library(build: Build) -> None:
     one = build.one_library()
     link = one.parent / "libone.so.1"
