@@ -17,6 +17,7 @@ from numamirror_cli.errors import NumaMirrorError
 from tests.unit.engine.stand_in import SHARED, Build, ik_llama, own_mirror
 
 Compile = Callable[..., Path]
+MakeRoot = Callable[..., Path]
 
 REACHES = Preload(("/x/libnumamirror.so",), True)
 
@@ -112,3 +113,29 @@ def test_a_dry_run_says_what_check_says(
     assert "Strategy:  none" in said and "-Bsymbolic" in said
     usable = build.program(build.one_library(name="libopen.so"), name="usable")
     assert "Strategy:  mirror" in run("--rehearse", "2", "--dry-run", "--", usable).stdout
+
+
+def test_auto_shards_where_copies_do_not_fit_but_never_in_ik_llama(
+    build: Build, shim: Path, make_root: MakeRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of 200 MiB, and room for half of a copy on node 1."""
+    monkeypatch.setenv("NUMAMIRROR_SHIM", str(shim))
+    root = make_root(
+        {
+            0: {"cpus": "0-7", "mem_mib": 1024, "free_mib": 800},
+            1: {"cpus": "8-15", "mem_mib": 1024, "free_mib": 160},
+        }
+    )
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(200 << 20)
+
+    def strategy_of(program: Path) -> str:
+        said = run("--dry-run", "--root", root, "--", program, "-m", model).stdout
+        (line,) = [line for line in said.splitlines() if line.startswith("Strategy:")]
+        return line.split()[1]
+
+    assert strategy_of(build.program(build.one_library())) == "shard"
+    ik_llama_cpp = build.one_library(names=ik_llama(), name="libik.so")
+    assert strategy_of(build.program(ik_llama_cpp, name="ik")) == "mirror"
+    assert strategy_of(Path("/bin/true")) == "mirror"
