@@ -9,6 +9,8 @@ change that explains it belongs into docs/model.md.
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +133,46 @@ def test_what_the_model_does_not_explain(rate: float, what: str) -> None:
 def test_an_interleaved_moe_slower_than_one_on_one_node_is_not_explained() -> None:
     """10.29 against 11.55 t/s; by the model interleaving is never behind."""
     assert 10.29 / 11.55 not in compare("interleave", "prefer", MACHINE, FIXED_WITH_GPU)
+
+
+# ---- docs/model.md, section 6: what stands under "the model says" ----
+
+PAGE = (Path(__file__).parents[3] / "docs" / "model.md").read_text()
+FROM_INTERLEAVED = predict_from(Measured("interleave", 4.93), "mirror", DENSE_GB, MACHINE)
+BACKWARDS = predict_from(Measured("mirror", 7.89), "interleave", DENSE_GB, MACHINE)
+
+
+def gain(coverage: float) -> Range:
+    """In percent, of a mirror of that coverage against interleaved weights."""
+    times = compare("mirror", "interleave", MACHINE, FIXED_CPU, coverage)
+    return Range(100 * (times.low - 1), 100 * (times.high - 1))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("dense 16 GiB, interleave", predict("interleave", DENSE_GB, MACHINE, FIXED_CPU)),
+        ("dense 16 GiB, mirror", predict("mirror", DENSE_GB, MACHINE, FIXED_CPU)),
+        ("the same, from the interleaved figure", FROM_INTERLEAVED),
+        ("the same, backwards", BACKWARDS),
+        ("coverage 95 %", gain(0.95)),
+        ("coverage 67 %", gain(0.67)),
+        ("coverage 0 %", gain(0.0)),
+        (
+            "MoE, attention on GPUs: mirror against all on one node",
+            compare("mirror", "prefer", MACHINE, FIXED_WITH_GPU),
+        ),
+        ("the same against interleave", compare("mirror", "interleave", MACHINE, FIXED_WITH_GPU)),
+        (
+            "2x EPYC 9275F, QwQ-32B: mirror against one node",
+            compare("mirror", "bind", MACHINE, FIXED_CPU),
+        ),
+    ],
+)
+def test_the_documentation_says_what_the_model_says(row: str, said: Range) -> None:
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {row} |")]
+    column = line.split("|")[3].replace("+ ", "").replace("- ", "-")
+    low, high = map(float, re.findall(r"-?[\d.]+", column)[:2])
+    rounding = 0.5 if "%" in column else 0.0
+    assert low == pytest.approx(said.low, rel=0.05, abs=rounding)
+    assert high == pytest.approx(said.high, rel=0.05, abs=rounding)
