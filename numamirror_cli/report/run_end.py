@@ -72,10 +72,10 @@ def moment(shot: Snapshot) -> str:
 
 
 def summary_lines(plan: Plan, outcome: Outcome) -> list[str]:
-    """Coverage and verdict, a line each."""
+    """Coverage of a mirror, and verdicts, a line each."""
     lines = []
     status = outcome.mirror
-    if status is not None and status.gemm_bytes and not status.sharded_bytes:
+    if status is not None and status.gemm_bytes and plan.mirrors:
         line = (
             f"coverage {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
             f"{size(status.gemm_bytes)} that GEMM reads)"
