@@ -26,7 +26,7 @@ from bench import programs  # noqa: E402
 from bench.figures import RATIO, Figure, alternate, compared  # noqa: E402
 
 OBSERVED = ("run", "--observe", "--min-size", "1", "--report", "none", "--")
-PAIRS, BLOCKS, BLOCK_SECONDS = 5, 8, 1.5
+PAIRS, BLOCKS, BLOCK_SECONDS = 3, 8, 1.5
 TOKEN = 100  # any: which one it is does not change what is computed
 
 
