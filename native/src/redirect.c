@@ -188,7 +188,7 @@ static ptrdiff_t choose_slice(const struct nm_weight *known, uintptr_t address, 
 }
 
 ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
-                       size_t bytes, int threads) {
+                       size_t bytes, int threads, bool is_read_here) {
     if (!atomic_load_explicit(&engine->rows_proven, memory_order_relaxed) &&
         nm_is_weight((const void *)address)) {
         atomic_store(&engine->seams_proven, true);
@@ -199,9 +199,10 @@ ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintp
     const struct nm_weight *known = table == NULL ? NULL : weight_at(table, address, bytes);
     if (known == NULL) return 0;
     if (threads < 1 || threads > NM_MAX_CPUS) threads = 1;
-    if (known->slices != NULL) return choose_slice(known, address, bytes / (size_t)threads);
+    if (known->slices != NULL && is_read_here)
+        return choose_slice(known, address, bytes / (size_t)threads);
     int copy = usable_copy(known);
-    ptrdiff_t delta = copy >= 0 ? known->delta[copy] : 0;
+    ptrdiff_t delta = copy >= 0 && is_read_here ? known->delta[copy] : 0;
     count(nm_thread_counts(), known, delta, copy, bytes / (size_t)threads);
     return delta;
 }

@@ -33,9 +33,10 @@ struct nm_choice nm_choose(struct nm_thread *thread, const struct nm_module *eng
                            bool by_expert, int threads);
 
 /* The same for an engine that hands over addresses, not ops: how much further on to read instead.
- * `bytes` is what the call's `threads` read of it together. */
+ * `bytes` is what the call's `threads` read of it together. Not is_read_here: another function will
+ * read it, from where the engine has it; that is counted. */
 ptrdiff_t nm_choose_at(struct nm_thread *thread, struct nm_module *engine, uintptr_t address,
-                       size_t bytes, int threads);
+                       size_t bytes, int threads, bool is_read_here);
 
 /* How much further on this thread reads the expert of a weight with slices. */
 ptrdiff_t nm_slice_moved(const struct nm_weight *weight, size_t expert);

@@ -39,9 +39,20 @@ static void a_row_is_found_without_its_op(void) {
     CHECK(read_at(&op) == primary + 128);
 }
 
+/* Its rows are of three columns. */
+static void what_the_kernel_turns_away_is_read_from_the_primary(void) {
+    struct buffer other = new_model(2 * MIB);
+    stand_in_mark_weights(&other);
+    struct tensor weight = new_weight(other.base, TYPE_BF16, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    for (int i = 0; i < 3; ++i) CHECK(read_at(&op) == (char *)other.base);
+    stand_in_free(&other);
+}
+
 int main(void) {
     RUN(dense_and_expert_weights_are_given_by_replica);
     RUN(both_weights_of_a_fused_op_are_given_by_replica);
     RUN(a_row_is_found_without_its_op);
+    RUN(what_the_kernel_turns_away_is_read_from_the_primary);
     return 0;
 }
