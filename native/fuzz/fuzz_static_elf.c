@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
             nm_files_may_agree(&files, length, bytes);
             nm_files_free(&files);
         }
-        nm_elf_is_lto(&elf);
+        nm_elf_has_files(&elf);
         nm_elf_free(&elf);
     }
     close(fd);

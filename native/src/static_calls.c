@@ -136,7 +136,7 @@ static void judge(struct search *s) {
     for (size_t i = 0; i < leads->count && leads->doubt[0] == '\0'; ++i)
         if (!leads->lead[i].judged)
             snprintf(leads->doubt, sizeof leads->doubt,
-                     "some of its functions have no name (strip -x)");
+                     "some of its functions have no name any more (strip -x)");
 }
 
 static void keep_calls(struct nm_leads *leads) {

@@ -114,12 +114,11 @@ bool nm_elf_is_object(const struct nm_elf *elf, const Elf64_Sym *symbol) {
     return is_defined(elf, symbol, STT_OBJECT, PF_R);
 }
 
-/* The names that gcc and clang give the file which the optimiser makes of all the others. */
-bool nm_elf_is_lto(const struct nm_elf *elf) {
+bool nm_elf_has_files(const struct nm_elf *elf) {
+    static const char own[] = "ggml-backend.";
     for (size_t i = 0; i < elf->symbol_count; ++i) {
         if (ELF64_ST_TYPE(elf->symbols[i].st_info) != STT_FILE) continue;
-        const char *name = nm_elf_name(elf, &elf->symbols[i]);
-        if (strcmp(name, "<artificial>") == 0 || strcmp(name, "ld-temp.o") == 0) return true;
+        if (strncmp(nm_elf_name(elf, &elf->symbols[i]), own, sizeof own - 1) == 0) return true;
     }
     return false;
 }

@@ -38,7 +38,8 @@ bool nm_elf_covers(const struct nm_elf *elf, uint64_t address);
 bool nm_elf_is_function(const struct nm_elf *elf, const Elf64_Sym *symbol);
 bool nm_elf_is_object(const struct nm_elf *elf, const Elf64_Sym *symbol);
 
-/* Whether link-time optimisation made it: functions of one file are then inlined into others. */
-bool nm_elf_is_lto(const struct nm_elf *elf);
+/* Whether the engine's files were compiled one by one: else, by link-time optimisation or in one
+ * piece, functions of one are inlined into others. The table then has no file of that name. */
+bool nm_elf_has_files(const struct nm_elf *elf);
 
 #endif

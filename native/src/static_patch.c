@@ -74,7 +74,7 @@ static const char *make_thunks(struct patch *p, int count) {
         memcpy(p->thunks + i * THUNK + JUMP, &p->instead[i], sizeof p->instead[i]);
     }
     nm_name_mapping(p->thunks, bytes, "numamirror calls");
-    if (mprotect(p->thunks, bytes, PROT_READ | PROT_EXEC) == 0) return NULL;
+    if (nm_mprotect(p->thunks, bytes, PROT_READ | PROT_EXEC) == 0) return NULL;
     munmap(p->thunks, bytes);
     p->thunks = NULL;
     return "the system allows no new code (mprotect with PROT_EXEC)";
@@ -102,10 +102,10 @@ static bool may_change_code(const struct patch *p, const Elf64_Phdr *segment) {
     off_t offset = (off_t)(segment->p_offset & ~(p->page - 1));
     volatile char *trial = mmap(NULL, p->page, PROT_READ | PROT_EXEC, MAP_PRIVATE, p->fd, offset);
     if (trial == MAP_FAILED) return false;
-    bool may = mprotect((void *)trial, p->page, PROT_READ | PROT_WRITE) == 0;
+    bool may = nm_mprotect((void *)trial, p->page, PROT_READ | PROT_WRITE) == 0;
     if (may) {
         *trial = *trial;
-        may = mprotect((void *)trial, p->page, PROT_READ | PROT_EXEC) == 0;
+        may = nm_mprotect((void *)trial, p->page, PROT_READ | PROT_EXEC) == 0;
     }
     munmap((void *)trial, p->page);
     return may;
@@ -117,17 +117,20 @@ static size_t width(const struct nm_lead *lead) {
     return lead->is_pointer ? sizeof(uintptr_t) : sizeof(int32_t);
 }
 
+/* Plain stores: a call might lead into the code that is being changed. */
+struct unaligned {
+    int32_t distance;
+} __attribute__((packed));
+
 static void write_lead(const struct patch *p, const struct nm_lead *lead) {
     uintptr_t original = p->entries[lead->entry].start;
     if (lead->is_pointer) {
-        void *to = p->undo ? (void *)original : p->instead[lead->entry];
-        memcpy((void *)lead->at, &to, sizeof to);
+        *(void **)lead->at = p->undo ? (void *)original : p->instead[lead->entry];
         return;
     }
     uintptr_t thunk = (uintptr_t)p->thunks + (uintptr_t)lead->entry * THUNK;
-    uintptr_t to = p->undo ? original : thunk;
-    int32_t distance = (int32_t)(intptr_t)(to - (lead->at + sizeof distance));
-    memcpy((void *)lead->at, &distance, sizeof distance);
+    uintptr_t behind = lead->at + sizeof(int32_t), to = p->undo ? original : thunk;
+    ((struct unaligned *)lead->at)->distance = (int32_t)(intptr_t)(to - behind);
 }
 
 /* Leads that follow one another on the same or on neighbouring pages of one segment. */
@@ -182,10 +185,10 @@ static void write_leads(const struct patch *p, const struct run *run) {
 /* False when it could not, and the run is as it was. */
 static bool write_run(const struct patch *p, const struct run *run) {
     bool writable = (run->rights & PROT_WRITE) != 0;
-    if (!writable && mprotect((void *)run->start, run->bytes, PROT_READ | PROT_WRITE) != 0)
+    if (!writable && nm_mprotect((void *)run->start, run->bytes, PROT_READ | PROT_WRITE) != 0)
         return false;
     write_leads(p, run);
-    if (writable || mprotect((void *)run->start, run->bytes, run->rights) == 0) return true;
+    if (writable || nm_mprotect((void *)run->start, run->bytes, run->rights) == 0) return true;
     if (run->rights & PROT_EXEC) {
         restore_code(p, run);
     } else { /* it can still be written */

@@ -185,9 +185,8 @@ static bool adopt(struct adoption *a) {
                   "its functions are called without the loader, and only on x86-64 can "
                   "the shim change that");
 #endif
-    if (nm_elf_is_lto(&a->elf))
-        return refuse(a, "%s",
-                      "link-time optimisation has compiled its functions into one another");
+    if (!nm_elf_has_files(&a->elf))
+        return refuse(a, "%s", "its files were compiled as one (LTO), and calls were compiled in");
     const char *lacking = nm_lacks(program.function);
     if (lacking != NULL) return refuse(a, "the shim could not find %s in it", lacking);
     for (int i = 0; i < a->entries; ++i)

@@ -54,6 +54,10 @@ int nm_node_of_page(void *page) {
     return asked == 0 ? node : -errno;
 }
 
+int nm_mprotect(void *start, size_t bytes, int rights) {
+    return result(syscall(SYS_mprotect, start, bytes, rights));
+}
+
 int nm_memfd(const char *name) {
     enum { MFD_CLOEXEC = 1 };
     long fd = syscall(SYS_memfd_create, name, MFD_CLOEXEC);

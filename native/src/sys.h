@@ -27,6 +27,10 @@ int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 /* get_mempolicy(2) with MPOL_F_NODE | MPOL_F_ADDR: the node of one page, or -errno. */
 int nm_node_of_page(void *page);
 
+/* mprotect(2), past whoever stands before libc's: a program with a sanitizer inside has its own, in
+ * the very code that may be changing. */
+int nm_mprotect(void *start, size_t bytes, int rights);
+
 /* memfd_create(2), close-on-exec; returns a descriptor or -errno. */
 int nm_memfd(const char *name);
 

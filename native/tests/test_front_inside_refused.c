@@ -1,29 +1,14 @@
 /* The system refuses a change of the program's code at any of its steps, once, or again when what
  * was done is to be undone: the engine then computes as if the shim were not there. */
-#include <errno.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "front.h"
 
 static const char from_variable[] = "REFUSE_FROM", to_variable[] = "REFUSE_TO";
-static int calls;
 
-static int number_in(const char *variable) {
-    const char *text = getenv(variable);
-    return text == NULL ? 0 : atoi(text);
-}
-
-/* Stands before libc's, for the shim too. */
-__attribute__((visibility("default"))) int mprotect(void *start, size_t bytes, int rights) {
-    ++calls;
-    if (calls >= number_in(from_variable) && calls <= number_in(to_variable)) {
-        errno = EACCES;
-        return -1;
-    }
-    return (int)syscall(SYS_mprotect, start, bytes, rights);
-}
+/* Of refusing.c. */
+extern int refusing_calls;
 
 static void it_computes_and_frees_its_model(void) {
     struct buffer model = new_model(4 * MIB);
@@ -54,14 +39,14 @@ static int run_refused(const char *self, int from, int to) {
 static const char *self;
 
 static void a_refusal_at_any_step_changes_nothing(void) {
-    int steps = calls;
+    int steps = refusing_calls;
     CHECK(steps >= 7); /* thunks, a trial, code, the table of kernels */
     for (int from = 1; from <= steps; ++from)
         for (int more = 0; more < 2; ++more) CHECK(run_refused(self, from, from + more) == 0);
 }
 
 static void so_does_a_system_that_refuses_from_some_step_on(void) {
-    for (int from = 1, steps = calls; from <= steps; ++from)
+    for (int from = 1, steps = refusing_calls; from <= steps; ++from)
         CHECK(run_refused(self, from, 1000) == 0);
 }
 

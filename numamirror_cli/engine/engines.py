@@ -13,7 +13,7 @@ from pathlib import Path
 from numamirror_cli.engine.image import Image, read_image
 from numamirror_cli.engine.marks import CPU_CODE, contains
 from numamirror_cli.engine.own_mirror import OwnMirror, read_own_mirror
-from numamirror_cli.engine.static_calls import functions_inside
+from numamirror_cli.engine.static_calls import look_inside
 from numamirror_cli.engine.symbols import IQK, MAINLINE, Symbol, known_symbols
 from numamirror_cli.engine.version import VERSION_NAMES, read_version
 
@@ -44,13 +44,14 @@ class Seams:
     found: seams that it has. closed: those of them whose calls were bound when the engine was
     linked, so that no preload sees them; in a program, those that were compiled in. lacking:
     functions without which the shim leaves it alone. absent: optional seams that it has not, which
-    others have.
+    others have. obstacle: why the shim cannot lead the calls inside a program to itself, else "".
     """
 
     found: tuple[Symbol, ...] = ()
     closed: tuple[Symbol, ...] = ()
     lacking: tuple[Symbol, ...] = ()
     absent: tuple[Symbol, ...] = ()
+    obstacle: str = ""
 
 
 @dataclass(frozen=True)
@@ -249,18 +250,19 @@ def _inside(image: Image, everything: Sequence[Image]) -> Engine:
 
 
 def _seams_inside(image: Image, family: str) -> Seams:
-    """Of an engine in a program; all empty where the shim cannot lead its calls to itself."""
+    """Of an engine in a program: those whose calls the shim leads to itself."""
     if not image.is_program:
         return Seams()
     known = known_symbols()
-    inside = functions_inside(image.path, frozenset(symbol.name for symbol in known))
-    if not inside:
-        return Seams()
-    found = tuple(s for s in known if s.is_seam and s.name in inside)
+    inside = look_inside(image.path, frozenset(symbol.name for symbol in known))
+    if inside.obstacle:
+        return Seams(obstacle=inside.obstacle)
+    called = inside.called
+    found = tuple(s for s in known if s.is_seam and s.name in called)
     return Seams(
         found=found,
-        closed=tuple(s for s in found if s.is_needed_by(family) and not inside[s.name]),
-        lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in inside),
+        closed=tuple(s for s in found if s.is_needed_by(family) and not called[s.name]),
+        lacking=tuple(s for s in known if s.is_needed_by(family) and s.name not in called),
     )
 
 

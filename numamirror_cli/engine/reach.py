@@ -30,7 +30,7 @@ _SHARED_LIBRARIES = "shared libraries (-DBUILD_SHARED_LIBS=ON)"
 _WITHOUT_SEAMS = {
     HIDDEN_IN_LIBRARY: "its functions are inside a library that does not export them",
     IN_PROGRAM: "its functions are inside the program, which finds its own before any preload",
-    IN_PROGRAM_NAMED: "its functions are inside the program and called without the loader",
+    IN_PROGRAM_NAMED: "its functions are inside the program",
     IN_PROGRAM_STRIPPED: "its functions are inside the program and have no names any more",
 }
 # By native/src/static_program.c.
@@ -54,9 +54,12 @@ def reach_of_engine(engine: Engine) -> Reach:
     """What the shim can do with an engine, once it is loaded beside it."""
     led = engine.shape == IN_PROGRAM_NAMED and bool(engine.seams.found)
     if engine.shape in _WITHOUT_SEAMS and not led:
+        why = _WITHOUT_SEAMS[engine.shape]
+        if engine.shape == IN_PROGRAM_NAMED:
+            why = f"{why}: {engine.seams.obstacle}"
         stripped = engine.shape == IN_PROGRAM_STRIPPED
         remedy = "use a build that was not stripped or has " if stripped else "use a build with "
-        return Reach(POLICY_ONLY, _WITHOUT_SEAMS[engine.shape], remedy + _SHARED_LIBRARIES)
+        return Reach(POLICY_ONLY, why, remedy + _SHARED_LIBRARIES)
     seams = engine.seams
     if seams.lacking:
         return Reach(

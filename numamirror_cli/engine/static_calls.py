@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,49 +24,65 @@ if TYPE_CHECKING:
 MACHINE = "EM_X86_64"
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _FUNCTION, _FILE, _UNDEFINED, _EXECUTABLE = 2, 4, 0, 1
-# What gcc and clang call the file that link-time optimisation makes of all the others.
-_LTO_FILES = (b"<artificial>", b"ld-temp.o")
+# One of the engine's files, of which the table tells where they were compiled one by one.
+_OWN_FILE = b"ggml-backend."
+
+
+NO_NAMES = "they have no names any more"
+OTHER_MACHINE = "they are called without the loader, which the shim can change on x86-64 alone"
+LTO = "its files were compiled as one (LTO), and calls were compiled in"
+SOME_NAMELESS = "some of the program's functions have no name any more (strip -x)"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """called: those of the functions that the program's symbol table names, and whether code calls
+    them. obstacle: why the shim cannot lead those calls to itself, "" when nothing is known
+    against it."""
+
+    called: Mapping[str, bool] = field(default_factory=dict)
+    obstacle: str = ""
 
 
 @functools.lru_cache(maxsize=64)
-def functions_inside(path: Path, names: frozenset[str]) -> dict[str, bool]:
-    """Those of the functions that the program's symbol table names, and whether code calls them.
-
-    Empty where the shim cannot lead calls to itself: another machine, no table or half of one,
-    link-time optimisation, or a file that is broken or cannot be read.
-    """
+def look_inside(path: Path, names: frozenset[str]) -> Inside:
+    """What a program has of an engine's functions; a broken or unreadable file has no names."""
     from elftools.elf.elffile import ELFFile
 
     try:
         with path.open("rb") as stream:
-            return _functions(ELFFile(stream), names)
+            return _look(ELFFile(stream), names)
     except errors_of_broken_files():
-        return {}
+        return Inside(obstacle=NO_NAMES)
 
 
-def _functions(file: ELFFile, names: frozenset[str]) -> dict[str, bool]:
+def _look(file: ELFFile, names: frozenset[str]) -> Inside:
     table: Any = file.get_section_by_name(".symtab")
-    if table is None or file["e_machine"] != MACHINE:
-        return {}
+    if table is None:
+        return Inside(obstacle=NO_NAMES)
+    if file["e_machine"] != MACHINE:
+        return Inside(obstacle=OTHER_MACHINE)
     strings = file.get_section(table["sh_link"]).data()
     places: dict[str, set[tuple[int, int]]] = {}
     everything: list[tuple[int, int]] = []
+    own_file = False
     for start, info, _, where, value, size in _SYMBOL.iter_unpack(table.data()):
         kind = info & 15
-        if kind == _FILE and strings[start : strings.index(b"\0", start)] in _LTO_FILES:
-            return {}
+        own_file |= kind == _FILE and strings.startswith(_OWN_FILE, start)
         if kind == _FUNCTION and where != _UNDEFINED and size:
             everything.append((value, value + size))
             name = strings[start : strings.index(b"\0", start)].decode(errors="replace")
             if name in names:
                 places.setdefault(name, set()).add((value, value + size))
+    if not own_file:
+        return Inside(obstacle=LTO)
     # Of two that differ neither is known to be the one.
     known = {name: next(iter(found)) for name, found in places.items() if len(found) == 1}
     calls = list(_calls(file, dict(known.values())))
     if not _all_lie_within(everything, [place for place, _ in calls]):
-        return {}
+        return Inside(obstacle=SOME_NAMELESS)
     called = {start for _, start in calls}
-    return {name: start in called for name, (start, _) in known.items()}
+    return Inside({name: start in called for name, (start, _) in known.items()})
 
 
 def _calls(file: ELFFile, functions: dict[int, int]) -> Iterator[tuple[int, int]]:

@@ -131,10 +131,13 @@ class Build:
         text = source(["llama_decode"], calls)
         return self.compile_c("libllama.so", text, *SHARED, *here, *libraries)
 
-    def inside_program(self, *flags: str) -> Path:
-        """The engine is linked into the program itself."""
-        text = source(mainline(), mainline()) + "\nint main(void) { drive(); say(); return 0; }"
-        return self.compile_c("engine", text, *flags)
+    def inside_program(self, *flags: str, drive: str = "", file: str = "ggml-backend.cpp") -> Path:
+        """The engine is linked into the program itself. drive: put before what calls it. file: the
+        name that the symbol table has for the source."""
+        text = source(mainline(), mainline()).replace("void drive(", f"{drive} void drive(")
+        named = f'__asm__(".file \\"{file}\\"");'
+        main = "int main(void) { drive(); say(); return 0; }"
+        return self.compile_c("engine", "\n".join([named, text, main]), *flags)
 
     def _directory(self) -> Path:
         return self.compile_c("probe.o", "", "-c").parent

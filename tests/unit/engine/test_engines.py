@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -183,11 +184,25 @@ def test_an_engine_inside_a_program_that_kept_its_names_is_full(
     assert {s.name for s in engine.seams.found} == seams(mainline())
 
 
-@pytest.mark.parametrize("flags", [("-O1",), ("-O2", "-flto")])
 def test_an_engine_whose_functions_were_compiled_into_their_callers_is_policy_only(
-    build: Build, flags: tuple[str, ...]
+    build: Build,
 ) -> None:
-    assert reach_of_engine(engine_of(build.inside_program(*flags))).level == POLICY_ONLY
+    reach = reach_of_engine(engine_of(build.inside_program("-O1")))
+    assert reach.level == POLICY_ONLY and "LTO" in reach.why
+
+
+@pytest.mark.parametrize(
+    ("file", "stripped_of", "why"),
+    [("<stdin>", "--strip-debug", "LTO"), ("ggml-backend.cpp", "--discard-all", "strip -x")],
+)
+def test_why_the_calls_inside_a_program_cannot_be_led_to_the_shim_is_said(
+    build: Build, file: str, stripped_of: str, why: str
+) -> None:
+    program = build.inside_program(drive="static", file=file)
+    subprocess.run(["strip", stripped_of, str(program)], check=True)
+    reach = reach_of_engine(engine_of(program))
+    assert reach.level == POLICY_ONLY and why in reach.why
+    assert "BUILD_SHARED_LIBS" in reach.remedy
 
 
 @pytest.mark.parametrize("flags", [(), ("-rdynamic",)])
