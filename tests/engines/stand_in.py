@@ -12,6 +12,7 @@ from bound_inside import bind
 from rig import HERE, REPOSITORY, finished, numamirror_run
 
 STAND_IN = REPOSITORY / "native" / "tests" / "stand_in"
+ENGINE = [file for file in sorted(STAND_IN.glob("*.c")) if file.name != "stand_in_rpc.c"]
 VERSION = "9.8.7"
 
 
@@ -21,7 +22,7 @@ def library(
     """libengine.so, built with those flags, and its calls of those functions bound inside."""
     path = directory / "libengine.so"
     shared = ["-shared", "-fPIC", "-O1", "-fno-inline", "-fsemantic-interposition"]
-    compile_c(cc, path, STAND_IN / "stand_in.c", *shared, *flags)
+    compile_c(cc, path, ENGINE, *shared, *flags)
     bind(path, is_bound)
     return path
 
@@ -30,7 +31,7 @@ def program(engine: Path, *, cc: str = "cc", name: str = "program") -> Path:
     """A program linked with it that computes three graphs, of dense weights and of experts."""
     path = engine.parent / name
     linked = [f"-L{engine.parent}", f"-l:{engine.name}", f"-Wl,-rpath,{engine.parent}"]
-    compile_c(cc, path, HERE / "poison" / "refused.c", f"-I{STAND_IN}", *linked)
+    compile_c(cc, path, [HERE / "poison" / "refused.c"], f"-I{STAND_IN}", *linked)
     return path
 
 
@@ -38,13 +39,13 @@ def module(engine: Path) -> Path:
     """The same as a library with a function main(), for programs that load it."""
     path = engine.parent / "libmain.so"
     linked = [f"-L{engine.parent}", f"-l:{engine.name}", "-Wl,-rpath,$ORIGIN"]
-    source = HERE / "poison" / "refused.c"
-    compile_c("cc", path, source, f"-I{STAND_IN}", "-shared", "-fPIC", *linked)
+    sources = [HERE / "poison" / "refused.c"]
+    compile_c("cc", path, sources, f"-I{STAND_IN}", "-shared", "-fPIC", *linked)
     return path
 
 
-def compile_c(cc: str, output: Path, source: Path, *flags: str) -> None:
-    subprocess.run([cc, "-std=gnu11", "-o", output, source, *flags], check=True)
+def compile_c(cc: str, output: Path, sources: Sequence[Path], *flags: str) -> None:
+    subprocess.run([cc, "-std=gnu11", "-o", output, *sources, *flags], check=True)
 
 
 def run(directory: Path, command: Sequence[object]) -> tuple[str, dict[str, Any]]:
