@@ -103,8 +103,8 @@ def _most_remote(status: MirrorStatus) -> list[TensorGroup]:
 
 
 def _tensors(groups: Sequence[TensorGroup]) -> Table:
-    right = ("Tensors", "Size", "From elsewhere", "Of its reads")
-    table = plain_table("Read from elsewhere", *right, right=right)
+    right = ("Tensors", "Size", "Read from elsewhere", "Of all its reads")
+    table = plain_table("Weights", *right, right=right)
     for group in groups:
         read = group.local_bytes + group.other_bytes
         table.add_row(
