@@ -108,7 +108,7 @@ def _tensors(groups: Sequence[TensorGroup]) -> Table:
     for group in groups:
         read = group.local_bytes + group.other_bytes
         table.add_row(
-            group.name if group.name != "*" else "all others",
+            Text(group.name if group.name != "*" else "all others"),
             str(group.tensors),
             size(group.bytes),
             size(group.other_bytes),

@@ -161,3 +161,9 @@ def test_a_rehearsal_is_labelled(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_the_kernel_did_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     page = shown(replace(status(), observed_bytes=GIB // 2), None, capsys)
     assert "The kernel said where 512 MiB of them are" in page
+
+
+def test_a_name_from_a_model_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = (TensorGroup("[/red]blk[bold].weight", 1, GIB, 0, GIB),)
+    found = replace(status(reads(0, GIB, GIB)), groups=groups)
+    assert "[/red]blk[bold].weight" in shown(found, None, capsys)
