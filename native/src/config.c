@@ -58,6 +58,27 @@ static bool add_cpu(struct nm_config *config, int copy, long cpu) {
     return true;
 }
 
+static bool add_core(struct nm_config *config, int unused, long cpu) {
+    (void)unused;
+    int copy = config->copy_of_cpu[cpu];
+    if (copy >= 0 && !config->is_core[cpu]) ++config->copy[copy].core_count;
+    config->is_core[cpu] = true;
+    return true;
+}
+
+/* "0-7": one CPU of each physical core. A copy of whose cores nothing is said has one per CPU. */
+static bool read_cores(struct nm_config *config, const char *text) {
+    if (text != NULL && !read_list(&text, "", NM_MAX_CPUS - 1, add_core, config, 0)) return false;
+    for (int cpu = 0; cpu < NM_MAX_CPUS; ++cpu) {
+        int copy = config->copy_of_cpu[cpu];
+        if (copy >= 0 && config->copy[copy].core_count == 0) config->is_core[cpu] = true;
+    }
+    for (int copy = 0; copy < config->copies; ++copy)
+        if (config->copy[copy].core_count == 0)
+            config->copy[copy].core_count = config->copy[copy].cpu_count;
+    return true;
+}
+
 static void keep_text(struct nm_copy *copy, const char *start, const char *end) {
     size_t length = (size_t)(end - start);
     if (length >= sizeof copy->nodes_text) length = sizeof copy->nodes_text - 1;
@@ -128,6 +149,7 @@ static const char *read_all(struct nm_config *config, const char *(*get)(const c
         value = get("NUMAMIRROR_COPIES");
         if (value == NULL || !read_copies(config, value)) return "NUMAMIRROR_COPIES cannot be read";
     }
+    if (!read_cores(config, get("NUMAMIRROR_CORES"))) return "NUMAMIRROR_CORES cannot be read";
     if ((value = get("NUMAMIRROR_EVENTS")) != NULL) {
         bool channel = value[0] == '@' || (value[0] == '/' && strchr(value, '#') != NULL);
         if (!channel || strlen(value) >= sizeof config->events)

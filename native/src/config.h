@@ -16,6 +16,7 @@ struct nm_copy {
     int nodes[NM_MAX_NODES_PER_COPY];
     int node_count;
     int cpu_count;
+    int core_count; /* physical ones; as many as CPUs where nothing is said of cores */
     char nodes_text[24];
 };
 
@@ -42,6 +43,7 @@ struct nm_config {
     int copies;
     struct nm_copy copy[NM_MAX_COPIES];
     int8_t copy_of_cpu[NM_MAX_CPUS]; /* -1: reads the primary */
+    bool is_core[NM_MAX_CPUS];       /* the first CPU of a physical core */
     char events[108];                /* "@name" of a socket, "/path#inode" of a pipe, or "" */
 };
 

@@ -2,9 +2,10 @@
 
 #include "config.h"
 
+/* SMT siblings share what a core can read. */
 static long weight_of(int copy) {
-    int cpus = nm_config.copy[copy].cpu_count;
-    return nm_config.rehearsal != 0 || cpus == 0 ? 1 : cpus;
+    int cores = nm_config.copy[copy].core_count;
+    return nm_config.rehearsal != 0 || cores == 0 ? 1 : cores;
 }
 
 static long weight_of_all(void) {
@@ -22,6 +23,12 @@ int nm_partition_copy(int ith, int nth) {
         if ((2L * ith + 1) * total < 2L * nth * before) return copy;
     }
     return nm_config.copies - 1;
+}
+
+bool nm_partition_needs_siblings(int copy, int nth) {
+    int here = 0;
+    for (int ith = 0; ith < nth; ++ith) here += nm_partition_copy(ith, nth) == copy;
+    return here > nm_config.copy[copy].core_count;
 }
 
 int nm_partition_owner(size_t offset, size_t slab_bytes, int64_t rows, int threads) {

@@ -4,9 +4,9 @@
 
 #include "thread.h"
 
-/* Binds the calling thread to the CPUs of its copy (partition.h) unless it runs there already: at
- * its first op, and again when the engine has bound it otherwise. A syscall only when it has to
- * move. */
+/* Binds the calling thread to the CPUs of its copy (partition.h), one for each physical core as
+ * long as there are enough: at its first op, and again when it was taken to another node. A syscall
+ * only then. */
 void nm_pin_thread(struct nm_thread *thread, int ith, int nth);
 
 /* The mask of the thread that calls into the engine is the application's: it is kept before a

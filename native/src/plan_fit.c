@@ -9,18 +9,18 @@
 #include "plan.h"
 #include "registry.h"
 
-/* What one copy may still take, and who says so. */
+/* What one copy may still take, who says so, and what would make it more. */
 struct room {
     size_t bytes;
-    char whose[64];
-    const char *remedy;
+    char whose[36];
+    const char *before, *behind; /* of the MiB that are missing, in a sentence */
+    int shared_by;               /* copies that what is added would be divided among */
 };
 
-static void tighten(struct room *room, size_t bytes, const char *remedy, const char *format,
-                    const char *which) {
-    if (bytes >= room->bytes) return;
-    room->bytes = bytes;
-    room->remedy = remedy;
+/* `found` becomes the room if it is narrower. */
+static void tighten(struct room *room, struct room found, const char *format, const char *which) {
+    if (found.bytes >= room->bytes) return;
+    *room = found;
     snprintf(room->whose, sizeof room->whose, format, which);
 }
 
@@ -47,12 +47,19 @@ static void tighten_to_copy(struct room *room, int copy, int replicas) {
     const struct nm_copy *where = rehearsal ? &real_node : &nm_config.copy[copy];
     size_t free_there = on_nodes(where);
     if (rehearsal && free_there != SIZE_MAX) free_there /= (size_t)replicas;
-    tighten(room, free_there, "free memory on that node, or leave it out with --nodes", "node %s",
-            nm_config.copy[copy].nodes_text);
+    struct room there = {.bytes = free_there,
+                         .before = "free",
+                         .behind = " on that node, or leave it out with --nodes,",
+                         .shared_by = rehearsal ? replicas : 1};
+    tighten(room, there, "node %s", nm_config.copy[copy].nodes_text);
     if (nm_config.budget_bytes == 0) return;
     size_t held = held_by(copy);
-    tighten(room, nm_config.budget_bytes > held ? nm_config.budget_bytes - held : 0,
-            "raise --budget", "the budget%s", "");
+    struct room budget = {
+        .bytes = nm_config.budget_bytes > held ? nm_config.budget_bytes - held : 0,
+        .before = "raise --budget by",
+        .behind = "",
+        .shared_by = 1};
+    tighten(room, budget, "the budget%s", "");
 }
 
 static struct room narrowest_room(const struct nm_plan *plan) {
@@ -61,9 +68,11 @@ static struct room narrowest_room(const struct nm_plan *plan) {
     for (int copy = 0; copy < nm_config.copies; ++copy) replicas += nm_needs_replica(plan, copy);
     if (replicas == 0) return room;
     size_t group = nm_cgroup_available();
-    if (group != SIZE_MAX)
-        tighten(&room, group / (size_t)replicas, "raise the container's memory limit",
-                "the control group's memory limit%s", "");
+    struct room limit = {.bytes = group == SIZE_MAX ? group : group / (size_t)replicas,
+                         .before = "raise the container's memory limit by",
+                         .behind = "",
+                         .shared_by = replicas};
+    tighten(&room, limit, "the control group's memory limit%s", "");
     for (int copy = 0; copy < nm_config.copies; ++copy)
         if (nm_needs_replica(plan, copy)) tighten_to_copy(&room, copy, replicas);
     return room;
@@ -71,20 +80,20 @@ static struct room narrowest_room(const struct nm_plan *plan) {
 
 static void say_too_small(struct nm_plan *plan, const struct room *room, size_t needed,
                           bool postponed) {
-    char what[192], remedy[160];
-    size_t short_mib = (needed - room->bytes + (1 << 20) - 1) >> 20;
+    char what[100], remedy[88], later[56] = "";
+    size_t missing = (needed - room->bytes) * (size_t)room->shared_by;
     snprintf(what, sizeof what, "%s leaves %zu MiB for a replica of %zu MiB", room->whose,
              room->bytes >> 20, needed >> 20);
-    snprintf(plan->reason, sizeof plan->reason, "%s: %zu MiB short", what, short_mib);
-    snprintf(remedy, sizeof remedy, "for all of it: %s, by %zu MiB", room->remedy, short_mib);
-    if (!postponed) {
-        nm_note("warn", what, "what is read most per token and byte comes first", remedy);
-        return;
-    }
-    size_t said = strlen(plan->reason);
-    snprintf(plan->reason + said, sizeof plan->reason - said,
-             "; experts follow when %u tokens were counted", nm_config.adapt_tokens);
-    nm_note("warn", what, "experts follow when it is counted which are read most", remedy);
+    snprintf(remedy, sizeof remedy, "%s %zu MiB%s for all of it", room->before,
+             (missing + (1 << 20) - 1) >> 20, room->behind);
+    if (postponed)
+        snprintf(later, sizeof later, "; experts follow when %u tokens were counted",
+                 nm_config.adapt_tokens);
+    snprintf(plan->reason, sizeof plan->reason, "%s: %s%s", what, remedy, later);
+    nm_note("warn", what,
+            postponed ? "experts follow when it is counted which are read most"
+                      : "what is read most per token and byte comes first",
+            remedy);
 }
 
 /* A part that is wanted, and how much of it a token reads. */

@@ -186,10 +186,8 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
     nm_adapt();
-    if (nm_config.shard) {
-        place_rows(engine, graph);
-        nm_shard_say_noted();
-    }
+    if (nm_config.shard) place_rows(engine, graph);
+    if (nm_config.pin) nm_shard_say_noted();
     if (nm_config.observe) observe_reads(engine, graph, any);
     return status;
 }

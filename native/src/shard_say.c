@@ -85,7 +85,7 @@ static const struct {
     const char *level, *what, *why, *remedy;
 } texts[NOTES] = {
     [PIN_UNDONE] = {"warn", "something binds the engine's threads anew while it computes",
-                    "shard binds them back each time, which costs a system call and a move",
+                    "they are bound back each time, which costs a system call and a move",
                     "start the engine without --numa, --cpu-mask and --cpu-strict"},
     [MIXED_AMX] = {"warn", "long prompts are read from both near and far memory",
                    "AMX divides more than 32 tokens by tokens, so that every thread reads all "

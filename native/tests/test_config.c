@@ -45,6 +45,18 @@ static void one_copy_can_span_the_nodes_of_a_socket(void) {
     CHECK(strcmp(config.copy[1].nodes_text, "1,3") == 0);
 }
 
+static void cores_are_told_from_their_smt_siblings(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-2,8-10;1=3,11",
+                                    "NUMAMIRROR_CORES", "0-3");
+    CHECK(config.active && config.copy[0].core_count == 3 && config.copy[1].core_count == 1);
+    CHECK(config.is_core[2] && config.is_core[3] && !config.is_core[8] && !config.is_core[11]);
+    config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-2,8-10;1=3,11",
+                   "NUMAMIRROR_CORES", "0-2"); /* nothing is known of node 1 */
+    CHECK(config.copy[1].core_count == 2 && config.is_core[3] && config.is_core[11]);
+    config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-3", "NUMAMIRROR_CORES", "0-x");
+    CHECK(!config.active && strstr(config.error, "NUMAMIRROR_CORES") != NULL);
+}
+
 static void a_home_in_no_copy_leaves_every_copy_a_replica(void) {
     struct nm_config config =
         PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0;1=1", "NUMAMIRROR_HOME_NODE", "5");
@@ -103,6 +115,7 @@ int main(void) {
     RUN(without_the_launcher_it_is_inactive_and_says_nothing);
     RUN(two_nodes_are_two_copies);
     RUN(one_copy_can_span_the_nodes_of_a_socket);
+    RUN(cores_are_told_from_their_smt_siblings);
     RUN(a_home_in_no_copy_leaves_every_copy_a_replica);
     RUN(a_rehearsal_needs_no_copies);
     RUN(what_cannot_be_read_makes_it_inert_and_is_named);

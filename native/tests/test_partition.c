@@ -5,7 +5,7 @@
 
 static void copies_of(const int *cpus, int count) {
     nm_config.copies = count;
-    for (int i = 0; i < count; ++i) nm_config.copy[i].cpu_count = cpus[i];
+    for (int i = 0; i < count; ++i) nm_config.copy[i].core_count = cpus[i];
 }
 
 static void consecutive_threads_stay_together(void) {
@@ -14,11 +14,17 @@ static void consecutive_threads_stay_together(void) {
     CHECK(nm_partition_copy(0, 1) == 0 || nm_partition_copy(0, 1) == 1);
 }
 
-static void unequal_nodes_get_threads_by_their_cpus(void) {
+static void unequal_nodes_get_threads_by_their_cores(void) {
     copies_of((const int[]){3, 1}, 2);
     int first = 0;
     for (int ith = 0; ith < 8; ++ith) first += nm_partition_copy(ith, 8) == 0;
     CHECK(first == 6);
+}
+
+static void threads_share_a_core_only_where_there_are_more_of_them(void) {
+    copies_of((const int[]){3, 1}, 2);
+    CHECK(!nm_partition_needs_siblings(0, 4) && !nm_partition_needs_siblings(1, 4));
+    CHECK(nm_partition_needs_siblings(0, 8) && nm_partition_needs_siblings(1, 8));
 }
 
 static void each_thread_owns_its_rows_of_every_slab(void) {
@@ -38,7 +44,8 @@ static void a_weight_without_a_shape_has_one_owner(void) {
 
 int main(void) {
     RUN(consecutive_threads_stay_together);
-    RUN(unequal_nodes_get_threads_by_their_cpus);
+    RUN(unequal_nodes_get_threads_by_their_cores);
+    RUN(threads_share_a_core_only_where_there_are_more_of_them);
     RUN(each_thread_owns_its_rows_of_every_slab);
     RUN(a_weight_without_a_shape_has_one_owner);
     return 0;

@@ -104,7 +104,10 @@ no such program.
 )
 @click.option("--copy-home", is_flag=True, help="Give the home node a replica too.")
 @click.option(
-    "--pin", is_flag=True, help="Hold the engine's threads on the nodes of their copies, evenly."
+    "--pin",
+    is_flag=True,
+    help="Hold the engine's threads on the nodes of their copies, as many on each as it has "
+    "physical cores in proportion; SMT siblings only when cores are too few.",
 )
 @click.option(
     "--no-heal", is_flag=True, help="Leave a primary that is not on the home node where it is."

@@ -20,6 +20,7 @@ _OURS = (
     "NUMAMIRROR_REHEARSE",
     "NUMAMIRROR_STRATEGY",
     "NUMAMIRROR_PIN",
+    "NUMAMIRROR_CORES",
     "NUMAMIRROR_COPY_HOME",
     "NUMAMIRROR_HEAL",
     "NUMAMIRROR_MIN_BYTES",
@@ -50,6 +51,8 @@ def planned_environment(plan: Plan, events: str) -> dict[str, str]:
         variables["NUMAMIRROR_COPY_HOME"] = "1"
     if plan.pin:
         variables["NUMAMIRROR_PIN"] = "1"
+        if cores := frozenset(cpu for copy in plan.copies for cpu in copy.cores):
+            variables["NUMAMIRROR_CORES"] = format_list(cores)
     if not plan.heal:
         variables["NUMAMIRROR_HEAL"] = "0"
     if plan.budget_bytes is not None:

@@ -47,7 +47,7 @@ def test_with_half_the_budget_the_text_is_the_same(engine: Engine, halved: Run) 
 
 def test_what_is_missing_is_said_in_bytes(halved: Run) -> None:
     short = (gemm_bytes_in(MODEL) - gemm_bytes_in(MODEL) // 2 + (1 << 20) - 1) >> 20
-    assert f"{short} MiB short" in halved.mirror["reason"]
+    assert f"raise --budget by {short} MiB for all of it" in halved.mirror["reason"]
 
 
 # Those that name each expert by its own address; repacked weights are copied as wholes.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct booking booking;
+static _Thread_local struct booking booking;
 
 struct booking *stand_in_booking(void) { return &booking; }
 

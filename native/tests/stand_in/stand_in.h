@@ -46,6 +46,8 @@ struct plan {
     int threads;
     int repeat; /* how often each op is computed */
     int rows;   /* that a MUL_MAT_ID reads one by one */
+    /* When set, each graph starts its threads anew, and each calls this after each op. */
+    void (*after_op)(int ith);
 };
 
 struct params {
@@ -80,6 +82,8 @@ int ggml_graph_compute(struct graph *graph, struct plan *plan);
 void stand_in_mark_weights(struct buffer *buffer);
 void stand_in_free(struct buffer *buffer);
 int stand_in_compute(struct tensor *op, int threads, int repeat);
+int stand_in_compute_by_threads(struct tensor *op, int threads, int repeat,
+                                void (*after_op)(int ith));
 int stand_in_compute_rows(struct tensor *op, int repeat, int rows);
 void stand_in_set(struct tensor *tensor, const void *data, size_t offset, size_t size);
 void stand_in_upload(struct buffer *backend, struct tensor *tensor, const void *data, size_t size);

@@ -20,9 +20,14 @@ static int compute(struct tensor *op, struct plan plan) {
 }
 
 int stand_in_compute(struct tensor *op, int threads, int repeat) {
-    return compute(op, (struct plan){threads, repeat, 1});
+    return compute(op, (struct plan){threads, repeat, 1, NULL});
+}
+
+int stand_in_compute_by_threads(struct tensor *op, int threads, int repeat,
+                                void (*after_op)(int ith)) {
+    return compute(op, (struct plan){threads, repeat, 1, after_op});
 }
 
 int stand_in_compute_rows(struct tensor *op, int repeat, int rows) {
-    return compute(op, (struct plan){1, repeat, rows});
+    return compute(op, (struct plan){1, repeat, rows, NULL});
 }

@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include "stand_in_kernels.h"
 
 /* A row of the one expert that the ids name. */
@@ -48,12 +50,37 @@ static void compute_op(const struct params *params, struct tensor *op) {
 }
 #endif
 
+/* One thread's part of a graph. */
+struct share {
+    struct graph *graph;
+    struct plan *plan;
+    int ith;
+};
+
+static void *compute_share(void *argument) {
+    const struct share *share = argument;
+    const struct plan *plan = share->plan;
+    struct params params = {share->ith, plan->threads, plan->rows};
+    for (int i = 0; i < share->graph->nodes; ++i)
+        for (int k = 0; k < plan->repeat; ++k) {
+            compute_op(&params, share->graph->node[i]);
+            if (plan->after_op != NULL) plan->after_op(share->ith);
+        }
+    return NULL;
+}
+
 /* By a pointer, as the real one starts its threads. */
-static void (*volatile compute_one)(const struct params *, struct tensor *) = compute_op;
+static void *(*volatile compute_one)(void *) = compute_share;
 
 int ggml_graph_compute(struct graph *graph, struct plan *plan) {
-    struct params params = {0, plan->threads, plan->rows};
-    for (int i = 0; i < graph->nodes; ++i)
-        for (int k = 0; k < plan->repeat; ++k) compute_one(&params, graph->node[i]);
+    enum { MOST = 16 };
+    pthread_t threads[MOST];
+    struct share shares[MOST];
+    int started = plan->after_op == NULL ? 1 : plan->threads;
+    for (int ith = 0; ith < started; ++ith) shares[ith] = (struct share){graph, plan, ith};
+    for (int ith = 1; ith < started; ++ith)
+        pthread_create(&threads[ith], NULL, compute_one, &shares[ith]);
+    compute_one(&shares[0]);
+    for (int ith = 1; ith < started; ++ith) pthread_join(threads[ith], NULL);
     return 0;
 }

@@ -286,6 +286,20 @@ def test_budget_and_no_heal_reach_the_shim(make_root: MakeRoot) -> None:
     assert planned_environment(adapting, "")["NUMAMIRROR_ADAPT"] == "256"
 
 
+def test_pinned_threads_are_given_the_first_cpu_of_each_core(make_root: MakeRoot) -> None:
+    unequal = {0: {"cpus": "0-2,8-10", "mem_mib": 1024}, 1: {"cpus": "3,11", "mem_mib": 1024}}
+    root = make_root(unequal)
+    for core in range(4):
+        for cpu in (core, core + 8):
+            topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+            topology.mkdir(parents=True, exist_ok=True)
+            (topology / "core_cpus_list").write_text(f"{core},{core + 8}\n")
+    plan = plan_for(read(root), Wishes(pin=True))
+    assert planned_environment(plan, "")["NUMAMIRROR_CORES"] == "0-3"
+    assert planned_environment(plan, "")["NUMAMIRROR_COPIES"] == "0=0-2,8-10;1=3,11"
+    assert "NUMAMIRROR_CORES" not in planned_environment(plan_for(read(root)), "")
+
+
 def test_a_share_as_budget_is_never_taken_for_no_budget(make_root: MakeRoot) -> None:
     share = Budget(share=0.5)
     one_node = read(make_root({0: {"cpus": "0-7", "mem_mib": 4096}}))

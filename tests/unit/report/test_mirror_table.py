@@ -148,7 +148,7 @@ def test_a_partial_mirror_is_judged_by_what_a_token_reads_of_it():
     status = replace(
         MIRRORED,
         state="partial",
-        reason="the budget leaves 100 MiB for a replica of 235 MiB: 135 MiB short",
+        reason="the budget leaves 100 MiB for a replica of 235 MiB: raise --budget by 135 MiB",
         mirrored_bytes=100 * MIB,
         refused_bytes=135 * MIB,
         token_bytes=40 * MIB,
