@@ -19,7 +19,9 @@ from .vm import Result, Step
 POLICIES = {"all on node 0": "preferred:0", "interleaved": "interleave:0-1"}
 # 2-MiB tensors: a sample in even strides would see every other page of an interleaved one.
 MODEL = "tiny-moe-F16"
-INTERLEAVED = {"mapped": "tiny-moe-F16", "repacked": "tiny-moe-Q4_0"}
+# What moves as a whole has 2 MiB: enough of those for an even spread. The second has many experts,
+# of which few are computed with.
+INTERLEAVED = {"mapped": "tiny-moe-F16", "repacked": "many-moe-Q4_0"}
 REFUSED = (
     sys.executable,
     str(steps.HERE.parent / "reliability" / "refuse.py"),
