@@ -16,8 +16,9 @@ enum { CHUNK = 4 << 20, MAX_THREADS = 16, COPY_BLOCK = 256 << 10 };
 struct work {
     struct nm_fill *fill;
     const struct nm_read_in *files;
-    _Atomic size_t next; /* chunk to take */
-    _Atomic size_t done; /* bytes */
+    _Atomic size_t next;  /* chunk to take */
+    _Atomic size_t done;  /* bytes */
+    _Atomic bool reading; /* a file was not in the page cache */
     _Atomic int affinity_error;
     size_t *first_chunk; /* per piece, the number of its first chunk; count + 1 entries */
     unsigned running;    /* under `crew.lock` */
@@ -56,7 +57,7 @@ static struct nm_piece chunk_at(const struct work *work, size_t chunk) {
     return (struct nm_piece){piece->from + offset, piece->to + offset, rest < CHUNK ? rest : CHUNK};
 }
 
-/* What a thread needs to copy what is not in the page cache yet. */
+/* What a thread needs to copy from a file. */
 struct reader {
     const struct nm_read_in *files;
     char *scratch;
@@ -80,7 +81,7 @@ static void touch(char *start, size_t bytes) {
     *(volatile char *)(start + bytes - 1) = 0;
 }
 
-static bool read_cold(struct reader *reader, const struct nm_read_file *file, const char *start,
+static bool read_file(struct reader *reader, const struct nm_read_file *file, const char *start,
                       size_t bytes, char *to) {
     if (reader->has_policy) {
         touch(to, bytes);
@@ -97,37 +98,46 @@ static void copy_by_mapping(struct reader *reader, const struct nm_piece *piece,
                             const struct nm_read_file *file) {
     for (size_t at = 0; at < piece->bytes; at += NM_READ_BLOCK) {
         size_t rest = piece->bytes - at, bytes = rest < NM_READ_BLOCK ? rest : NM_READ_BLOCK;
-        read_cold(reader, file, piece->from + at, bytes, reader->scratch);
+        read_file(reader, file, piece->from + at, bytes, reader->scratch);
         memcpy(piece->to + at, piece->from + at, bytes);
     }
 }
 
-/* Straight to the replica where the file is known to hold the weight's bytes: half the copying, no
- * page of the mapping is faulted in, and whole chunks are asked for, since the threads would upset
- * each other's readahead with less. */
-static void copy_cold(struct reader *reader, const struct nm_piece *piece,
-                      const struct nm_read_file *file) {
-    if (!file->shows_all || !read_cold(reader, file, piece->from, piece->bytes, piece->to))
+/* Straight to the replica where the file is known to hold the weight's bytes: half the copying, and
+ * no page of the mapping is faulted in. */
+static void copy_from_file(struct reader *reader, const struct nm_piece *piece,
+                           const struct nm_read_file *file) {
+    if (!file->shows_all || !read_file(reader, file, piece->from, piece->bytes, piece->to))
         copy_by_mapping(reader, piece, file);
 }
 
 /* memcpy of more than a part of the cache passes it by with streaming stores. Pages that the kernel
  * has only just cleared are still there: onto those, ordinary stores were a tenth faster. */
-static void copy_warm(const struct nm_piece *piece) {
+static void copy_memory(const struct nm_piece *piece) {
     for (size_t at = 0; at < piece->bytes; at += COPY_BLOCK) {
         size_t rest = piece->bytes - at;
         memcpy(piece->to + at, piece->from + at, rest < COPY_BLOCK ? rest : COPY_BLOCK);
     }
 }
 
+/* Who reads goes on reading: the kernel has read ahead, and chunks that are there for that reason,
+ * if copied from memory, would end it. */
+static bool is_to_be_read(struct work *work, const struct nm_read_file *file,
+                          const struct nm_piece *piece) {
+    if (file->shows_all && atomic_load_explicit(&work->reading, memory_order_relaxed)) return true;
+    if (!nm_read_in_needed(file, piece->from, piece->bytes)) return false;
+    atomic_store_explicit(&work->reading, true, memory_order_relaxed);
+    return true;
+}
+
 static void copy_chunk(struct work *work, size_t chunk, struct reader *reader) {
     struct nm_piece piece = chunk_at(work, chunk);
-    const struct nm_read_file *cold =
-        reader->scratch == NULL ? NULL : nm_read_in_needed(reader->files, piece.from, piece.bytes);
-    if (cold != NULL)
-        copy_cold(reader, &piece, cold);
+    const struct nm_read_file *file =
+        reader->scratch == NULL ? NULL : nm_read_in_file(reader->files, piece.from, piece.bytes);
+    if (file != NULL && is_to_be_read(work, file, &piece))
+        copy_from_file(reader, &piece, file);
     else
-        copy_warm(&piece);
+        copy_memory(&piece);
     atomic_fetch_add_explicit(&work->done, piece.bytes, memory_order_relaxed);
 }
 

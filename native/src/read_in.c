@@ -51,9 +51,14 @@ void nm_read_in_close(struct nm_read_in *files) {
     files->count = 0;
 }
 
-static const struct nm_read_file *file_at(const struct nm_read_in *files, uintptr_t address) {
-    for (size_t i = 0; i < files->count; ++i)
-        if (address >= files->file[i].start && address < files->file[i].end) return &files->file[i];
+const struct nm_read_file *nm_read_in_file(const struct nm_read_in *files, const char *start,
+                                           size_t bytes) {
+    uintptr_t address = (uintptr_t)start;
+    for (size_t i = 0; i < files->count; ++i) {
+        const struct nm_read_file *file = &files->file[i];
+        if (address >= file->start && address < file->end)
+            return bytes <= file->end - address ? file : NULL;
+    }
     return NULL;
 }
 
@@ -83,15 +88,12 @@ static off_t offset_of(const struct nm_read_file *file, const char *start) {
     return (off_t)(file->offset + ((uintptr_t)start - file->start));
 }
 
-const struct nm_read_file *nm_read_in_needed(const struct nm_read_in *files, const char *start,
-                                             size_t bytes) {
-    const struct nm_read_file *file = file_at(files, (uintptr_t)start);
-    if (file == NULL) return NULL;
+bool nm_read_in_needed(const struct nm_read_file *file, const char *start, size_t bytes) {
     int saved = errno;
     bool there = file->mincore_tells ? mincore_finds_all((uintptr_t)start, bytes)
                                      : probes_find_all(file->fd, offset_of(file, start), bytes);
     errno = saved;
-    return there ? NULL : file;
+    return !there;
 }
 
 bool nm_read_in(const struct nm_read_file *file, const char *start, size_t bytes, char *to) {

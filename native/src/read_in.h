@@ -1,5 +1,5 @@
 /*
- * Weights of a mapped file that are not in the page cache yet. Engines map with MADV_RANDOM on
+ * Weights of a mapped file, which may not be in the page cache yet. Engines map with MADV_RANDOM on
  * machines with several nodes: each page fault then reads one page. Reading the file reads ahead.
  */
 #ifndef NM_READ_IN_H
@@ -28,10 +28,12 @@ struct nm_read_in {
 void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high);
 void nm_read_in_close(struct nm_read_in *files);
 
-/* The file behind `bytes` of memory when some of it is not in the page cache, as far as samples
- * tell; else, and for memory of no file, NULL. */
-const struct nm_read_file *nm_read_in_needed(const struct nm_read_in *files, const char *start,
-                                             size_t bytes);
+/* The file that all of those bytes of memory are mapped from; NULL for other memory. */
+const struct nm_read_file *nm_read_in_file(const struct nm_read_in *files, const char *start,
+                                           size_t bytes);
+
+/* Whether some of it is not in the page cache, as far as samples tell. */
+bool nm_read_in_needed(const struct nm_read_file *file, const char *start, size_t bytes);
 
 /* Reads what is mapped at `start` into the page cache, and to `to`; whether all of it came. Of a
  * file that does not show all, those need not be the weight's bytes: only the memory says. */

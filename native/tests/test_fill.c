@@ -162,7 +162,7 @@ static void a_program_that_has_no_file_to_copy_from_opens_none(void) {
     struct nm_read_in files;
     char here[16];
     nm_read_in_open(&files, (uintptr_t)here, (uintptr_t)here + sizeof here);
-    CHECK(files.count == 0 && nm_read_in_needed(&files, here, sizeof here) == NULL);
+    CHECK(files.count == 0 && nm_read_in_file(&files, here, sizeof here) == NULL);
     nm_read_in_close(&files);
 }
 
