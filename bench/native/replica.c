@@ -5,7 +5,8 @@
  * SOURCE: anonymous, cached (FILE mapped and in the page cache), cold (FILE mapped, dropped from
  * the cache before each copy). random: the mapping has MADV_RANDOM, as engines give it under
  * --numa; ways that would fault its pages one by one are then left out but for the first. Each
- * round copies with every way once, each round beginning with another; prints "way<TAB>GiB/s". */
+ * round copies with every way once, each round beginning with another; prints
+ * "way<TAB>GiB/s<TAB>GiB for each second of CPU time". */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,9 +30,9 @@ static void fail(const char *what) {
     exit(1);
 }
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -114,13 +115,15 @@ static struct nm_arena *as_replica(const struct source *s) {
     return arena;
 }
 
-static void report(const char *way, const struct source *s, const char *copy, double seconds) {
+static void report(const char *way, const struct source *s, const char *copy, double seconds,
+                   double cpu_seconds) {
     for (size_t i = 0; i < s->bytes; i += 61 * PAGE)
         if (s->start[i] != copy[i]) {
             fprintf(stderr, "replica: %s: byte %zu differs\n", way, i);
             exit(1);
         }
-    printf("%s\t%.4f\n", way, (double)s->bytes / seconds / (1 << 30));
+    double gib = (double)s->bytes / (1 << 30);
+    printf("%s\t%.4f\t%.4f\n", way, gib / seconds, gib / cpu_seconds);
     fflush(stdout);
 }
 
@@ -130,10 +133,11 @@ static void measure(struct source *s, size_t index) {
     if (way != NULL && way->of_file && s->file < 0) return;
     if (way != NULL && !way->of_file && random_access && index > 1) return;
     make_ready(s);
-    double begun = now();
+    double cpu_begun = now(CLOCK_PROCESS_CPUTIME_ID), begun = now(CLOCK_MONOTONIC);
     struct nm_arena *arena = way == NULL ? as_replica(s) : NULL;
     char *copy = way == NULL ? arena->start : way->copy(s);
-    report(way == NULL ? "replica" : way->name, s, copy, now() - begun);
+    double took = now(CLOCK_MONOTONIC) - begun, cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun;
+    report(way == NULL ? "replica" : way->name, s, copy, took, cpu);
     if (way == NULL)
         nm_arena_free(arena);
     else
