@@ -30,11 +30,10 @@ static inline bool in_range(const struct nm_thread *thread, const void *row) {
     return (uintptr_t)row - thread->range_start < thread->range_bytes;
 }
 
-/* A row of another expert of a weight whose experts lie apart. */
-static inline bool in_slices(const struct nm_thread *thread, const void *row) {
-    const struct nm_weight *weight = thread->sliced;
-    return __builtin_expect(weight != NULL, 0) && !in_range(thread, row) &&
-           (uintptr_t)row - weight->start < weight->bytes;
+/* A row of another expert, of a weight whose experts lie apart. */
+static bool leaves_slice(const struct nm_thread *thread, const void *row) {
+    return thread->sliced != NULL && !in_range(thread, row) &&
+           (uintptr_t)row - thread->sliced->start < thread->sliced->bytes;
 }
 
 /* Rows of the op that runs, and of no weight at all: the ways that need no search. */
@@ -45,7 +44,7 @@ static inline bool is_usual(const struct nm_module *engine, const void *caller) 
 
 static const void *moved_row(struct nm_thread *thread, const struct nm_module *engine,
                              const void *row) {
-    if (in_slices(thread, row)) nm_next_slice(thread, (uintptr_t)row);
+    if (leaves_slice(thread, row)) nm_next_slice(thread, (uintptr_t)row);
     if (!in_range(thread, row)) return engine->has_op_seam ? row : nm_moved_row(engine, row);
     ++thread->range_hits;
     if (nm_config.check_owners) nm_check_owner(thread, row);
@@ -66,18 +65,19 @@ static const void *moved_row(struct nm_thread *thread, const struct nm_module *e
     void ggml_vec_dot_##type(int n, float *s, size_t bs, const void *row, size_t bx,   \
                              const void *y, MORE) {                                    \
         struct nm_thread *thread = &nm_thread;                                         \
-        if (__builtin_expect(!is_usual(thread->engine, NM_CALLER()), 0) ||             \
-            in_slices(thread, row)) {                                                  \
-            thread->caller = NM_CALLER();                                              \
-            unusual_##type(n, s, bs, row, bx, y, SAME_MORE);                           \
-            return;                                                                    \
-        }                                                                              \
-        vec_dot *real = (vec_dot *)thread->engine->real[NM_SYM_vec_dot_##type];        \
+        if (__builtin_expect(!is_usual(thread->engine, NM_CALLER()), 0)) goto unusual; \
         if (in_range(thread, row)) {                                                   \
             ++thread->range_hits;                                                      \
             row = (const char *)row + thread->range_delta;                             \
+        } else if (__builtin_expect(thread->sliced != NULL, 0)) {                      \
+            goto unusual;                                                              \
         }                                                                              \
+        vec_dot *real = (vec_dot *)thread->engine->real[NM_SYM_vec_dot_##type];        \
         real(n, s, bs, row, bx, y, SAME_MORE);                                         \
+        return;                                                                        \
+    unusual:                                                                           \
+        thread->caller = NM_CALLER();                                                  \
+        unusual_##type(n, s, bs, row, bx, y, SAME_MORE);                               \
     }
 NM_VEC_DOTS(X)
 #undef X

@@ -77,3 +77,12 @@ def test_nobody_reads_the_primary_of_an_expert_that_was_copied(engine: Engine) -
     assert run.line == run_plain(engine, MODEL, *longer)
     assert run.poison["bytes"] > 0.9 * run.mirror["mirrored_bytes"]
     assert reads_by(run.poison, GEMM) == []
+
+
+def test_repacked_experts_are_copied_as_whole_tensors_all_the_same(xllamacpp: Engine) -> None:
+    """One pointer serves all experts of a repacked tensor: there is nothing to count."""
+    repacked = "moe-Q4_0"
+    run = run_mirrored(xllamacpp, repacked, (*half_budget(repacked), "--adapt", "40"))
+    assert run.line == run_plain(xllamacpp, repacked)
+    assert run.mirror["coverage_read"] > max(0.5, run.mirror["coverage"])
+    assert "experts follow" not in run.mirror["reason"]
