@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from rig import Engine, driver_line, finished, gemm_bytes_in, numamirror_run, run_plain
+from rig import (
+    REPOSITORY,
+    Engine,
+    driver_line,
+    finished,
+    gemm_bytes_in,
+    model_path,
+    numamirror_run,
+    run_plain,
+)
 
 from numamirror_cli.engine.shim import find_shim
+from tests.guest.kernel_view import memory_of
 
 SHARD = ("--rehearse", "2", "--strategy", "shard", "--min-size", "1")
 # What the shim counts and prints at its end: rows, and those read by the thread they belong to.
@@ -74,26 +87,63 @@ def test_each_row_is_read_by_the_thread_that_it_was_placed_for(shape: Engine) ->
     assert counted["by_owner"] >= 0.98 * counted["rows"]
 
 
-@pytest.mark.skipif(
+two_cpus = pytest.mark.skipif(
     not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1, to be two copies' readers"
 )
-def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
-    shape: Engine,
-) -> None:
-    """Not as a rehearsal, which has no nodes to take memory from."""
-    variables = {
+
+
+def on_one_node() -> dict[str, str]:
+    """No rehearsal, which has no nodes to take memory from: two copies on node 0, a CPU each."""
+    return {
         "NUMAMIRROR_ABI": "1",
         "NUMAMIRROR_COPIES": "0=0;0=1",
         "NUMAMIRROR_STRATEGY": "shard",
         "NUMAMIRROR_LOG": "1",
         "LD_PRELOAD": str(find_shim(os.environ).path),
     }
-    done = finished(shape.command("wide-dense-Q4_0"), variables)
+
+
+@two_cpus
+def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
+    shape: Engine,
+) -> None:
+    done = finished(shape.command("wide-dense-Q4_0"), on_one_node())
     placed = [event for event in printed(done.stderr) if event["event"] == "placed"]
     assert driver_line(done) == run_plain(shape, "wide-dense-Q4_0")
     assert placed[0]["local"] == placed[0]["pages"]
     if "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
         assert placed[0]["huge_bytes"] >= 2 << 20
+
+
+@two_cpus
+def test_many_experts_take_as_much_memory_sharded_and_no_mapping_for_each(
+    xllamacpp: Engine,
+) -> None:
+    plain, sharded = memory_while_held({}), memory_while_held(on_one_node())
+    assert sharded["resident"] == pytest.approx(plain["resident"], rel=0.01)
+    assert sharded["mappings"] - plain["mappings"] < 20
+
+
+def without_huge_pages() -> None:
+    """prctl(2), PR_SET_THP_DISABLE: what they round up to differs from run to run."""
+    assert ctypes.CDLL(None).prctl(41, 1, 0, 0, 0) == 0
+
+
+def memory_while_held(variables: dict[str, str]) -> dict[str, int]:
+    """Of an engine that has generated twice, with 128 experts in each of 6 matrices."""
+    model = str(model_path("many-moe-Q4_0"))
+    command = [sys.executable, str(REPOSITORY / "tests/guest/hold_engine.py"), model, "2"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    variables = os.environ | variables
+    with subprocess.Popen(
+        command, env=variables, preexec_fn=without_huge_pages, text=True, **pipes
+    ) as engine:
+        first, pid = engine.stdout.readline(), json.loads(engine.stdout.readline())["pid"]
+        print("again", file=engine.stdin, flush=True)
+        assert engine.stdout.readline() == first
+        memory = memory_of(pid, model)
+        engine.stdin.close()
+    return memory
 
 
 def test_the_run_says_for_how_many_threads_rows_were_placed_and_how_long_it_took(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from .missing import Missing
 from .vm import Guest, Result, Step, boot
+from .weight_pages import matrices_in
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 
@@ -41,3 +43,15 @@ def model() -> Model:
         return path
 
     return generated
+
+
+@pytest.fixture(scope="session")
+def matrices_of(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """matrices_of("tiny-moe-Q8_0"): a file that says where the matrices of that model lie in it."""
+
+    def written(name: str) -> Path:
+        path = tmp_path_factory.mktemp("matrices") / f"{name}.json"
+        path.write_text(json.dumps(matrices_in(model(name))))
+        return path
+
+    return written

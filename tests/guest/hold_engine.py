@@ -5,6 +5,7 @@
 Prints {"text", "tokens", "scores"}, then {"pid", "extents"}: the mirrored or interleaved extents
 of the primary as the shim has them, [[address, bytes], ...], empty without the shim. Each line on
 stdin makes it generate and print the first line again; the end of stdin ends it.
+HOLD_NUMA: what llama.cpp's --numa would be given, "distribute" for one.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def parameters(model: str, threads: int) -> xllamacpp.CommonParams:
     params.cache_ram_mib = 0
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
+    if numa := os.environ.get("HOLD_NUMA"):
+        params.numa = getattr(xllamacpp.ggml_numa_strategy, f"GGML_NUMA_STRATEGY_{numa.upper()}")
     return params
 
 

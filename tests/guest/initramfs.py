@@ -7,7 +7,7 @@ import lzma
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .missing import Missing
@@ -16,9 +16,10 @@ HERE = Path(__file__).parent
 WANTED_MODULES = ("virtio_pci", "9pnet_virtio", "9p")
 
 
-def build_initramfs(modules: Path, work: Path) -> Path:
+def build_initramfs(modules: Path, work: Path, more: Sequence[str] = ()) -> Path:
     """Writes work/initramfs.cpio for a kernel whose modules lie under `modules` (lib/modules/X.Y).
 
+    more: names of modules that the guest loads besides those that it needs to run.
     Raises Missing when there is no C compiler or the kernel has no 9p.
     """
     entries: list[tuple[str, int, bytes]] = [
@@ -26,7 +27,7 @@ def build_initramfs(modules: Path, work: Path) -> Path:
         ("modules", 0o040755, b""),
         ("init", 0o100755, compile_init(work).read_bytes()),
     ]
-    for number, path in enumerate(modules_in_order(modules, WANTED_MODULES)):
+    for number, path in enumerate(modules_in_order(modules, (*WANTED_MODULES, *more))):
         entries.append((f"modules/{number:02}-{module_name(path)}", 0o100644, module_bytes(path)))
     archive = work / "initramfs.cpio"
     archive.write_bytes(b"".join(cpio(entries)))

@@ -62,6 +62,22 @@ def mappings(pid: int) -> Iterator[tuple[int, int, int, set[str]]]:
             yield start, end, inode, set(line.split()[1:])
 
 
+def memory_of(pid: int, model: str) -> dict[str, int]:
+    """resident: anonymous memory and the model's own; what is mapped of libraries depends on the
+    page cache. huge: in anonymous huge pages. mappings: their number (proc(5), smaps)."""
+    sums, of_model, mappings = {"resident": 0, "huge": 0}, False, 0
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, *words = line.split()
+        if not name.endswith(":"):
+            of_model = words[-1] == model
+            mappings += 1
+        elif name == ("Rss:" if of_model else "Anonymous:"):
+            sums["resident"] += int(words[0]) * 1024
+        elif name == "AnonHugePages:":
+            sums["huge"] += int(words[0]) * 1024
+    return sums | {"mappings": mappings}
+
+
 def policy_by_address(pid: int) -> dict[int, str]:
     lines = Path(f"/proc/{pid}/numa_maps").read_text().splitlines()
     return {int(line.split()[0], 16): line.split()[1] for line in lines}

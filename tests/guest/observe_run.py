@@ -51,10 +51,10 @@ def main(model: str, run_options: list[str]) -> None:
 def engine(model: str) -> list[str]:
     """One compute thread for each node whose CPUs this process may use.
 
-    OBSERVE_UNDER: a command line to put before the engine's.
+    OBSERVE_UNDER: a command line to put before the engine's. OBSERVE_THREADS: another number.
     """
     under = shlex.split(os.environ.get("OBSERVE_UNDER", ""))
-    threads = str(len(one_cpu_per_node(0)))
+    threads = os.environ.get("OBSERVE_THREADS") or str(len(one_cpu_per_node(0)))
     return [*under, sys.executable, str(HERE / "hold_engine.py"), model, threads]
 
 

@@ -12,6 +12,14 @@ from .vm import Step
 
 HERE = Path(__file__).parent
 NUMAMIRROR = (sys.executable, "-m", "numamirror_cli")
+DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
+
+UNDER_POLICY = """
+import os, sys
+from numamirror_cli.memory.policy import parse_policy, set_policy
+set_policy(parse_policy(sys.argv[1]))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 def topology() -> Step:
@@ -55,3 +63,30 @@ def in_cpuset(name: str, limits: Mapping[str, str], step: Step) -> Step:
 
 def shell(name: str, script: str) -> Step:
     return Step(name, ("sh", "-c", script))
+
+
+def drop_caches(name: str) -> Step:
+    return shell(name, DROP_CACHES)
+
+
+def under_policy(policy: str, step: Step) -> Step:
+    """`step` with a memory policy, "interleave:0-1", that it inherits."""
+    return replace(step, command=(sys.executable, "-c", UNDER_POLICY, policy, *step.command))
+
+
+def page_cache_on_node(name: str, node: int, model: Path) -> Step:
+    """All of the model's page cache on one node, whatever was there before."""
+    read = f"{DROP_CACHES}; exec cat {shlex.quote(str(model))} > /dev/null"
+    return under_policy(f"bind:{node}", shell(name, read))
+
+
+def strategy_run(
+    name: str, model: Path, *options: str, numa: str = "", threads: int | None = None
+) -> Step:
+    """One strategy and what its threads read; options: those of strategy_run.py, then of `run`.
+
+    numa: llama.cpp's own --numa. threads: None for one per node.
+    """
+    script = (sys.executable, str(HERE / "strategy_run.py"), str(model))
+    environment = {"HOLD_NUMA": numa, "OBSERVE_THREADS": str(threads or "")}
+    return Step(name, (*script, *options), limit=240, environment=environment)

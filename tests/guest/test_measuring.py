@@ -4,7 +4,6 @@ it, and what `run --strategy` sets is what the child finds. Emulated speeds mean
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,6 @@ REFUSED = (
     *(f"{call}=EPERM" for call in ("get_mempolicy", "set_mempolicy", "mbind")),
     "--",
 )
-DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
-
-UNDER_POLICY = """
-import os, sys
-from numamirror_cli.memory.policy import parse_policy, set_policy
-set_policy(parse_policy(sys.argv[1]))
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def under(policy: str, step: Step) -> Step:
-    return replace(step, command=(sys.executable, "-c", UNDER_POLICY, policy, *step.command))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +34,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
     orders = []
     for name, policy in POLICIES.items():
         observed = steps.observed_run(name, model(MODEL), "--observe", "--min-size", "1")
-        orders += [steps.shell(f"{name}, caches", DROP_CACHES), under(policy, observed)]
+        orders += [steps.drop_caches(f"{name}, caches"), steps.under_policy(policy, observed)]
     mirrored = steps.observed_run(
         "mirrored", model(MODEL), "--strategy", "mirror", "--min-size", "1"
     )
@@ -58,7 +45,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
         TWO_NODES,
         [
             *orders,
-            steps.shell("caches", DROP_CACHES),
+            steps.drop_caches("caches"),
             mirrored,
             what_holds("bind", "--strategy", "bind"),
             # Mapped, and in the page cache of whatever nodes the runs before left it on; repacked.

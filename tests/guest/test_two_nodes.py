@@ -18,16 +18,15 @@ RUNS = {
     "repacked": ("tiny-moe-Q4_0", ("--min-size", "1")),
     "as it comes": ("tiny-moe-F16", ()),
 }
-# Each with the model's pages fresh from disk, so that nobody else has placed them.
-DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 
 
 @pytest.fixture(scope="module")
 def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
+    """Each with the model's pages fresh from disk, so that nobody else has placed them."""
     orders = [steps.topology()]
     for name, (model_name, options) in RUNS.items():
         orders += [
-            steps.shell(f"{name}, caches", DROP_CACHES),
+            steps.drop_caches(f"{name}, caches"),
             steps.observed_run(name, model(model_name), *options),
             steps.plain_run(f"{name}, plain", model(model_name), threads=2),
         ]

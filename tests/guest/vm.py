@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shlex
@@ -42,6 +43,7 @@ class Guest:
     sockets: CPUs of each package, in CPU order, the largest first; None: a package for all.
     gpus: the node of each AMD display device; each node of them gets its own PCI host bridge.
     kernel_options: added to the kernel command line, such as "numa=off".
+    modules: of the kernel, to be loaded before the steps, such as "ext4".
     """
 
     name: str
@@ -50,6 +52,7 @@ class Guest:
     sockets: tuple[int, ...] | None = None
     gpus: tuple[int, ...] = ()
     kernel_options: str = ""
+    modules: tuple[str, ...] = ()
 
     @property
     def cpus(self) -> int:
@@ -105,15 +108,22 @@ def boot(guest: Guest, steps: Sequence[Step], work: Path, limit: float = 180) ->
     come to its end.
     """
     qemu, kernel = find_qemu(), find_kernel()
+    compile_for_guest()
     exchange = work / "exchange"
     exchange.mkdir(parents=True)
     write_orders(exchange, steps)
-    initramfs = build_initramfs(kernel.modules, work)
+    initramfs = build_initramfs(kernel.modules, work, guest.modules)
     command = [*DIE_WITH_US, str(qemu), *qemu_arguments(guest, work, exchange)]
     command += ["-kernel", str(kernel.image), "-initrd", str(initramfs)]
     command += ["-append", f"{QUICK_BOOT} {guest.kernel_options}".strip()]
     complaint = run_to_end(command, limit)
     return collect(guest, steps, work, complaint)
+
+
+def compile_for_guest() -> None:
+    """The guest cannot write bytecode, and to compile under emulation takes seconds each time."""
+    for directory in (REPOSITORY / "numamirror_cli", HERE):
+        compileall.compile_dir(directory, quiet=2)
 
 
 def run_to_end(command: list[str], limit: float) -> str:
