@@ -43,3 +43,25 @@ def test_the_picture_of_the_session_fetches_nothing() -> None:
     assert "url(http" not in picture
     assert "@font-face" not in picture
     assert "numamirror&#160;topology" in picture
+
+
+STRATEGIES = (REPOSITORY / "docs" / "strategies.md").read_text()
+
+
+def test_every_test_that_the_strategies_name_is_there() -> None:
+    named = re.findall(r"`([\w/]+\.(?:py|c))::(\w+)`", STRATEGIES)
+    assert len(named) > 20
+    assert [
+        (file, name)
+        for file, name in named
+        if not re.search(rf"^(?:def|static void) {name}\(", (REPOSITORY / file).read_text(), re.M)
+    ] == []
+
+
+def test_every_cell_of_the_strategies_has_its_proof() -> None:
+    table = STRATEGIES.partition("| strategy |")[2].partition("\n\n")[0]
+    cells = [cell for row in table.splitlines()[2:] for cell in row.strip("|").split("|")[1:]]
+    proofs = set(re.findall(r"^(\d+)\. [`]", STRATEGIES, re.MULTILINE))
+    assert len(cells) >= 6 * 5
+    assert [cell for cell in cells if not set(re.findall(r"\[(\d+)\]", cell)) & proofs] == []
+    assert set(re.findall(r"\[(\d+)\]", STRATEGIES)) == proofs

@@ -80,5 +80,13 @@ def mirror(state: str = "mirrored") -> None:
     send("coverage", gemm_bytes=235 * MIB, mirrored_bytes=235 * MIB, small_bytes=0, refused_bytes=0)
 
 
+def shard() -> None:
+    """What a shim says while it places the rows of 235 MiB."""
+    send("hello", version="9.9", descriptors=(status_page("sharded"),))
+    send("placing", done_bytes=100 * MIB, bytes=235 * MIB)
+    send("placing", done_bytes=235 * MIB, bytes=235 * MIB)
+    send("placed", bytes=235 * MIB, pages=60160, local=60160, threads=2, ns=140_000_000)
+
+
 def _sampled(local: int) -> dict[str, int]:
     return {"sampled_pages": 512, "sampled_local": local}

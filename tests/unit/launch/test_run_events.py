@@ -52,10 +52,7 @@ def test_there_is_no_progress_bar_where_stderr_is_no_terminal(run_speaker: RunPr
     assert "%|" not in result.stderr and "━" not in result.stderr and "\x1b" not in result.stderr
 
 
-def test_on_a_terminal_a_bar_shows_the_build_and_goes_away(
-    python_script: Callable[[str], Path], shim_env: dict[str, str]
-) -> None:
-    program = python_script("from tests.unit.launch import speaker; speaker.mirror()")
+def shown_on_a_terminal(program: Path, shim_env: dict[str, str]) -> bytes:
     ours, theirs = pty.openpty()
     command = [*NUMAMIRROR, "run", *REHEARSE, "--report", "none", str(program)]
     env = {**shim_env, "TERM": "xterm"}
@@ -67,10 +64,37 @@ def test_on_a_terminal_a_bar_shows_the_build_and_goes_away(
             shown += part
     os.close(ours)
     assert launcher.wait() == 0
-    assert b"node 1: replica of 235 MiB" in shown and b" 43 %" in shown
     assert "━".encode() in shown
     # Erased: the last thing that is done to the bar's line is to clear it.
     assert "━".encode() not in shown.rpartition(b"\x1b[2K")[2]
+    return shown
+
+
+def test_on_a_terminal_a_bar_shows_the_build_and_goes_away(
+    python_script: Callable[[str], Path], shim_env: dict[str, str]
+) -> None:
+    program = python_script("from tests.unit.launch import speaker; speaker.mirror()")
+    shown = shown_on_a_terminal(program, shim_env)
+    assert b"node 1: replica of 235 MiB" in shown and b" 43 %" in shown
+
+
+def test_on_a_terminal_a_bar_shows_rows_on_their_way_and_goes_away(
+    python_script: Callable[[str], Path], shim_env: dict[str, str]
+) -> None:
+    program = python_script("from tests.unit.launch import speaker; speaker.shard()")
+    shown = shown_on_a_terminal(program, shim_env)
+    assert b"rows to their readers, 235 MiB" in shown and b" 43 %" in shown
+
+
+def test_what_shard_placed_is_said_with_its_share_and_time() -> None:
+    placed = {"bytes": 235 << 20, "pages": 60160, "local": 60000, "threads": 8, "ns": 1_500_000_000}
+    line = (
+        "shard: 99.7 % of 235 MiB of weights on the node of their reader, 8 threads, after 1.50 s"
+    )
+    assert event_line(Event(1.0, 2, "placed", placed), False, False) == line
+    stayed = event_line(Event(1.0, 2, "placed", placed | {"local": 30080}), False, False)
+    assert stayed.startswith("shard: only 50 % of 235 MiB")
+    assert "nothing was moved" in event_line(Event(1.0, 2, "placed", placed), True, False)
 
 
 def test_the_status_page_is_read_after_the_program_has_ended(

@@ -244,3 +244,35 @@ def test_an_interleaved_copy_is_told_by_where_its_pages_are():
     assert uneven.startswith("warn: NOT interleaved evenly")
     assert "Interleaved  235 of 235 MiB" in printed(render_mirror(interleaved(256, 256)))
     assert mirror_json(interleaved(256, 256))["nodes"]["0"]["role"] == "part"
+
+
+def test_a_shard_shows_its_rows_by_node_and_speaks_of_no_coverage():
+    shards = tuple(
+        replace(copy, role="shard", bytes=118 * MIB, sampled_pages=30208, sampled_local=30100)
+        for copy in MIRRORED.copies
+    )
+    reads = tuple(
+        replace(NO_READS, tid=11 + n, copy=n, shard_bytes=594 * MIB, other_bytes=6 * MIB)
+        for n in (0, 1)
+    )
+    status = replace(
+        MIRRORED,
+        state="sharded",
+        sharded_bytes=235 * MIB,
+        mirrored_bytes=0,
+        copies=shards,
+        threads=reads,
+    )
+    assert printed(render_mirror(status)) == (
+        "Node  Role     Bytes  Sampled pages  In place  Read from it  Elsewhere\n"
+        "0     shard  118 MiB          30208    99.6 %       594 MiB      6 MiB\n"
+        "1     shard  118 MiB          30208    99.6 %       594 MiB      6 MiB\n"
+        "\n"
+        "Sharded: 235 MiB of 235 MiB that GEMM reads\n"
+        "Locality: 99.0 % of 1.2 GiB read since start\n"
+        "Engine: /opt/llama/libggml-cpu.so"
+    )
+    shown = mirror_json(status)
+    assert shown["sharded_bytes"] == 235 * MIB
+    assert shown["nodes"]["1"]["role"] == "shard"
+    assert shown["nodes"]["1"]["read_elsewhere_bytes"] == 6 * MIB
