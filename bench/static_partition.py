@@ -27,12 +27,11 @@ describe = engine.describe
 
 def measure(quick: bool) -> list[Figure]:
     """Ratios of rates: below 1, fixed rows are the slower ones. Raises fetch.Unavailable."""
-    blocks = 4 if quick else 24
     figures = []
     for name in engine.models():
-        figures += in_one_process(name, blocks, "alone")
-        with a_busy_program():
-            figures += in_one_process(name, blocks, "beside a busy program")
+        figures += in_one_process(name, 4 if quick else 24, "alone")
+    with a_busy_program():
+        figures += in_one_process(engine.MOE, 2 if quick else 8, "beside a busy program")
     return figures
 
 
