@@ -34,23 +34,31 @@ class Screen:
     exits: int = 0
 
 
-def take(guest: Guest, screens: Sequence[Screen], limit: float = 1200) -> dict[str, str]:
-    """The screen of each, in colours, by name. limit: seconds, boot included.
-
-    Raises SystemExit showing the first one that ended otherwise than it should.
-    """
+def take(guest: Guest, screens: Sequence[Screen], limit: float = 1200) -> dict[str, Result]:
+    """What each left, by name, in the order of `screens`. limit: seconds, boot included."""
     model = fetch.gemma()
     with tempfile.TemporaryDirectory() as work:
         steps = [_step(screen, model) for screen in screens]
         results = boot(guest, steps, Path(work), limit)
     for result in results.values():
         print(f"{guest.name}: {result.name}, {result.seconds:.0f} s", file=sys.stderr)
-    return {screen.name: _checked(screen, results[screen.name]) for screen in screens}
+    return results
 
 
-def typed(screen: Screen, shown: Mapping[str, str]) -> str:
-    """A prompt, the command and its screen."""
-    return f"$ {screen.typed}\n{shown[screen.name].rstrip()}\n"
+def failures(screens: Sequence[Screen], results: Mapping[str, Result]) -> list[str]:
+    """Those that ended otherwise than they should, each with all that it left."""
+    return [
+        f"the screen failed: {results[screen.name]}"
+        for screen in screens
+        if results[screen.name].code != screen.exits
+    ]
+
+
+def typed(screen: Screen, results: Mapping[str, Result]) -> str:
+    """A prompt, the command and its screen, in colours."""
+    # Where the virtual environment lies is nobody's business.
+    shown = results[screen.name].stdout.replace(sys.prefix, "~/venv")
+    return f"$ {screen.typed}\n{shown.rstrip()}\n"
 
 
 def plain(coloured: str) -> str:
@@ -70,10 +78,3 @@ def _step(screen: Screen, model: Path) -> Step:
     # Colours for the picture; the text goes without.
     environment = {"FORCE_COLOR": "1", "PYTHON_COLORS": "0"}
     return Step(screen.name, ("sh", "-c", script), limit=400, environment=environment)
-
-
-def _checked(screen: Screen, result: Result) -> str:
-    if result.code != screen.exits:
-        raise SystemExit(f"the screen failed: {result}")
-    # Where the virtual environment lies is nobody's business.
-    return result.stdout.replace(sys.prefix, "~/venv")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 
-from guest_screens import MODEL, REPOSITORY, Screen, plain, take, typed
+from guest_screens import MODEL, REPOSITORY, Screen, failures, plain, take, typed
 from rich.console import Console
 from rich.text import Text
 
@@ -44,8 +44,10 @@ def put_into_readme(text: str) -> None:
 
 
 def main() -> None:
-    shown = take(TWO_NODES, SCREENS)
-    coloured = "\n".join(typed(screen, shown) for screen in SCREENS)
+    results = take(TWO_NODES, SCREENS)
+    if failed := failures(SCREENS, results):
+        raise SystemExit("\n".join(failed))
+    coloured = "\n".join(typed(screen, results) for screen in SCREENS)
     text = plain(coloured)
     (REPOSITORY / "docs" / "session.txt").write_text(text)
     (REPOSITORY / "docs" / "session.svg").write_text(picture(coloured))
