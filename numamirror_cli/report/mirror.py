@@ -146,16 +146,16 @@ def _judge_observed(status: MirrorStatus) -> Verdict:
 
 
 def _judge_interleaved(status: MirrorStatus) -> Verdict:
-    """Even, if no node has a quarter more or less than its part of the sampled pages."""
-    parts = used_copies(status)
-    shares = ", ".join(f"{percent(copy.local_share)} on node {copy.nodes}" for copy in parts)
+    """Even, if no node has a quarter more or less than its part of the bytes."""
+    parts, whole = used_copies(status), status.interleaved_bytes or 1
+    shares = ", ".join(f"{percent(part.bytes / whole)} on node {part.nodes}" for part in parts)
     text = (
-        f"interleaved: {size(status.interleaved_bytes)} at one copy, of its sampled pages "
+        f"interleaved: {size(status.interleaved_bytes)} at one copy, by a sample of its pages "
         f"{shares}{_locality_phrase(status)}"
     )
-    nodes = sum(len(parse_list(copy.nodes)) for copy in parts)
-    due = {copy.nodes: len(parse_list(copy.nodes)) / nodes for copy in parts}
-    if all(0.75 < copy.local_share / due[copy.nodes] < 1.25 for copy in parts):
+    spans = [len(parse_list(part.nodes)) for part in parts]
+    due = [whole * span / sum(spans) for span in spans]
+    if all(0.75 < part.bytes / d < 1.25 for part, d in zip(parts, due, strict=True)):
         return Verdict(OK, text)
     text = f"NOT {text.replace('interleaved', 'interleaved evenly', 1)}"
     return Verdict(WARN, text, "see the line that `numamirror run` printed when it placed them")

@@ -227,23 +227,24 @@ def test_a_rehearsed_shard_is_not_said_to_lie_anywhere():
 
 
 def interleaved(first: int, second: int) -> MirrorStatus:
-    """Of 512 sampled pages, so many on node 0 and on node 1."""
+    """So many MiB on node 0 and on node 1, as far as a sample tells."""
     parts = tuple(
-        replace(copy, role="part", sampled_local=there)
+        replace(copy, role="part", bytes=there * MIB, sampled_local=256)
         for copy, there in zip(MIRRORED.copies, (first, second), strict=True)
     )
+    whole = (first + second) * MIB
     return replace(
-        MIRRORED, state="interleaved", interleaved_bytes=235 * MIB, mirrored_bytes=0, copies=parts
+        MIRRORED, state="interleaved", interleaved_bytes=whole, mirrored_bytes=0, copies=parts
     )
 
 
 def test_an_interleaved_copy_is_told_by_where_its_pages_are():
-    even, uneven = said(interleaved(250, 262)), said(interleaved(500, 12))
-    assert even.startswith("ok: interleaved: 235 MiB at one copy, of its sampled pages")
+    even, uneven = said(interleaved(115, 120)), said(interleaved(230, 5))
+    assert even.startswith("ok: interleaved: 235 MiB at one copy, by a sample of its pages")
     assert "49 % on node 0, 51 % on node 1" in even.replace("\n", " ")
     assert uneven.startswith("warn: NOT interleaved evenly")
-    assert "Interleaved  235 of 235 MiB" in printed(render_mirror(interleaved(256, 256)))
-    assert mirror_json(interleaved(256, 256))["nodes"]["0"]["role"] == "part"
+    assert "Interleaved  235 of 235 MiB" in printed(render_mirror(interleaved(117, 118)))
+    assert mirror_json(interleaved(117, 118))["nodes"]["0"]["role"] == "part"
 
 
 def test_a_shard_shows_its_rows_by_node_and_speaks_of_no_coverage():
