@@ -103,7 +103,7 @@ def _most_remote(status: MirrorStatus) -> list[TensorGroup]:
 
 
 def _tensors(groups: Sequence[TensorGroup]) -> Table:
-    right = ("Tensors", "Size", "Read from elsewhere", "Of all its reads")
+    right = ("Tensors", "Size", "Read elsewhere", "Of its reads")
     table = plain_table("Weights", *right, right=right)
     for group in groups:
         read = group.local_bytes + group.other_bytes

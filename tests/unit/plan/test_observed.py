@@ -128,12 +128,12 @@ def test_the_tensors_that_were_read_from_elsewhere_are_named_the_most_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    groups = [TensorGroup(f"blk.*.kind_{n}.weight", 3, GIB, GIB, n * GIB) for n in range(10)]
+    groups = [TensorGroup(f"blk.*.a_long_name_{n}.weight", 3, GIB, GIB, n * GIB) for n in range(10)]
     groups.append(TensorGroup("*", 7, GIB, 0, GIB // 2))
     found = replace(status(reads(0, GIB, 0), reads(1, 0, GIB, tid=2)), groups=tuple(groups))
     page = shown(found, None, capsys)
     rows = [line.split() for line in page.splitlines() if line.startswith("blk.")]
-    assert [row[0] for row in rows] == [f"blk.*.kind_{n}.weight" for n in range(9, 1, -1)]
+    assert [row[0] for row in rows] == [f"blk.*.a_long_name_{n}.weight" for n in range(9, 1, -1)]
     assert rows[0][1:] == ["3", "1", "GiB", "9", "GiB", "90", "%"]
     assert max(map(len, page.splitlines())) <= 80
 
