@@ -265,13 +265,12 @@ def test_a_shard_shows_its_rows_by_node_and_speaks_of_no_coverage():
         threads=reads,
     )
     assert printed(render_mirror(status)) == (
-        "Node  Role     Bytes  Sampled pages  In place  Read from it  Elsewhere\n"
-        "0     shard  118 MiB          30208    99.6 %       594 MiB      6 MiB\n"
-        "1     shard  118 MiB          30208    99.6 %       594 MiB      6 MiB\n"
+        "Node  Role     Bytes      Sampled in place  Read here  Read elsewhere\n"
+        "0     shard  118 MiB  30100 of 30208 pages    594 MiB           6 MiB\n"
+        "1     shard  118 MiB  30100 of 30208 pages    594 MiB           6 MiB\n"
         "\n"
-        "Sharded: 235 MiB of 235 MiB that GEMM reads\n"
-        "Locality: 99.0 % of 1.2 GiB read since start\n"
-        "Engine: /opt/llama/libggml-cpu.so"
+        "Sharded  235 of 235 MiB that GEMM reads\n"
+        "Engine   libggml-cpu.so"
     )
     shown = mirror_json(status)
     assert shown["sharded_bytes"] == 235 * MIB
