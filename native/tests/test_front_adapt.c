@@ -53,6 +53,21 @@ static void experts_that_are_called_by_number_are_copied_each_by_itself(void) {
     count_and_copy(TYPE_TILED);
 }
 
+static void nothing(int ith) { (void)ith; }
+
+static void a_token_counts_once_however_many_threads_compute_it(void) {
+    struct tensor weight = new_experts(TYPE_F32);
+    struct tensor op = new_op(OP_MUL_MAT_ID, &weight);
+    op.src[2] = &ids;
+    named = 3;
+    for (int i = 0; i < 2; ++i) CHECK(stand_in_compute_by_threads(&op, 4, 1, nothing) == 0);
+    CHECK(in_primary(expert_read_at(&op, 3))); /* the third token, after which it is copied */
+    CHECK(!in_primary(expert_read_at(&op, 3)));
+    CHECK(stand_in_compute_by_threads(&op, 4, 1, nothing) == 0);
+    stand_in_free(&model);
+    munmap(model.base, model.size);
+}
+
 static void a_write_to_an_expert_reaches_its_replica(void) {
     struct tensor weight = new_experts(TYPE_F32);
     struct tensor op = new_op(OP_MUL_MAT_ID, &weight);
@@ -72,6 +87,7 @@ static void a_write_to_an_expert_reaches_its_replica(void) {
 int main(void) {
     RUN(experts_that_are_read_row_by_row_are_copied_each_by_itself);
     RUN(experts_that_are_called_by_number_are_copied_each_by_itself);
+    RUN(a_token_counts_once_however_many_threads_compute_it);
     RUN(a_write_to_an_expert_reaches_its_replica);
     return 0;
 }

@@ -87,7 +87,8 @@ no such program.
     callback=read_budget,
     metavar="SIZE|PERCENT",
     help="What the replicas of one copy may take: a size, or a share of all memory of the "
-    "smallest node that gets a copy; what a token reads most of comes first.  "
+    "smallest node that gets a copy; what a token reads most of comes first.  Asks for a mirror, "
+    "as --adapt does.  "
     "[default: what is free]",
 )
 @click.option(

@@ -103,6 +103,8 @@ def _without_shim(plan: Plan, strategy: str, reason: str) -> Plan:
 def _chosen(plan: Plan, machine: Machine, evidence: Evidence) -> Plan:
     if any(len(copy.nodes) > 1 for copy in plan.copies):
         return plan  # --per socket asks for copies
+    if plan.budget_bytes is not None or plan.adapt:
+        return plan  # so do --budget and --adapt, which say how many of them
     situation = _situation(plan, machine, evidence)
     choice = choose_strategy(situation)
     if choice.name == BIND:

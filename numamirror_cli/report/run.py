@@ -139,6 +139,8 @@ def dry_run_lines(
         yield f"Policy:    {plan.caller_policy}, set by the caller, kept"
     else:
         yield f"Policy:    {plan.policy or 'none is set'}"
+    if plan.budget_bytes is not None:
+        yield f"Budget:    {size(plan.budget_bytes)} for the replicas of one copy"
     if plan.affinity:
         yield f"CPUs:      {format_list(plan.affinity)}"
     if plan.choice is not None:

@@ -56,6 +56,17 @@ def test_a_dry_run_prints_plan_and_environment_and_starts_nothing(
     assert result.stderr == ""
 
 
+def test_a_dry_run_says_what_a_share_comes_to(
+    make_root: MakeRoot, shim_env: dict[str, str]
+) -> None:
+    root = make_root({0: {"cpus": "0-7", "mem_mib": 4096}, 1: {"cpus": "8-15", "mem_mib": 2048}})
+    options = ("--dry-run", "--root", root, "--budget", "50%")
+    assert (
+        "Budget:    1 GiB for the replicas of one copy"
+        in numamirror_run(*options, "/bin/true", env=shim_env).stdout.splitlines()
+    )
+
+
 def test_messages_fold_between_words_on_a_terminal_and_stay_whole_in_a_pipe(tmp_path: Path) -> None:
     missing = tmp_path / "no.so"
     env = environment(NUMAMIRROR_SHIM=str(missing), COLUMNS="60")

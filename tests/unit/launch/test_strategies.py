@@ -14,7 +14,7 @@ import pytest
 from numamirror_cli.engine.preload import Preload
 from numamirror_cli.launch.engine_words import EngineWords, read_engine_words
 from numamirror_cli.launch.environment import planned_environment
-from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
+from numamirror_cli.launch.plan import Budget, Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.strategies import Evidence, with_strategy
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.policy import DEFAULT, Policy
@@ -152,6 +152,14 @@ def test_measured_figures_decide(make_root: MakeRoot) -> None:
     assert plan.choice is not None
     assert "times the speed of interleave" in plan.choice.because
     assert plan.choice.would_change == "less free memory: then shard"
+
+
+@pytest.mark.parametrize("wish", [{"budget": Budget(bytes=300 * MIB)}, {"adapt": 256}])
+def test_whoever_says_what_to_copy_gets_copies(make_root: MakeRoot, wish: dict[str, Any]) -> None:
+    root, engine = make_root(TWO_NODES), EngineWords(900 * MIB, threads=16)
+    assert planned(root, engine=engine).strategy != "mirror"
+    plan = planned(root, engine=engine, wishes=wish)
+    assert plan.strategy == "mirror" and plan.choice is None
 
 
 def test_copies_per_socket_are_what_was_asked_for(make_root: MakeRoot) -> None:
