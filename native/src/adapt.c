@@ -69,7 +69,7 @@ static bool is_counted(const struct nm_weight *weight) {
 }
 
 static void copy_counted(const struct nm_table *old) {
-    struct nm_plan plan = {0};
+    struct nm_plan plan = {.counted = true};
     if (!plan_counted(&plan, old)) {
         nm_table_free(plan.table);
         nm_plan_free(&plan);

@@ -14,6 +14,7 @@ struct nm_plan {
     struct nm_table *table;
     bool *is_new; /* per weight of the table: seen for the first time */
     bool home_serves;
+    bool counted;     /* the second plan of an --adapt: what is short was said by the first */
     char reason[256]; /* why something is not mirrored; the last cause wins */
     struct nm_fill fills[NM_MAX_COPIES];
     struct nm_piece *pieces[NM_MAX_COPIES];

@@ -90,7 +90,7 @@ static void say_too_small(struct nm_plan *plan, const struct room *room, size_t 
         snprintf(later, sizeof later, "; experts follow when %u tokens were counted",
                  nm_config.adapt_tokens);
     snprintf(plan->reason, sizeof plan->reason, "%s: %s%s", what, remedy, later);
-    nm_note("warn", what,
+    nm_note(plan->counted ? "info" : "warn", what,
             postponed ? "experts follow when it is counted which are read most"
                       : "what is read most per token and byte comes first",
             remedy);

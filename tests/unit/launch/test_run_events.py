@@ -410,7 +410,8 @@ EVENTS = st.fixed_dictionaries(
     optional={
         key: st.one_of(st.integers(), st.text(), st.none(), st.booleans(), st.floats())
         for key in ("bytes", "node", "nodes", "copy", "ns", "sampled_pages", "sampled_local",
-                    "gemm_bytes", "mirrored_bytes", "what", "why", "remedy", "level", "version",
+                    "gemm_bytes", "mirrored_bytes", "token_bytes", "token_mirrored_bytes",
+                    "what", "why", "remedy", "level", "version",
                     "library")
     },
 )  # fmt: skip
