@@ -55,6 +55,17 @@ def static_server() -> Path:
     return directory
 
 
+def stripped_server() -> Path:
+    """The same without names."""
+    directory = cache_dir() / f"llama-server-stripped-{VERSION}"
+    if not directory.is_dir():
+        source = static_server()
+        with fetch.new_directory(directory) as target:
+            stripped = str(target / "llama-server")
+            fetch.run(["strip", "-o", stripped, str(source / "llama-server")], target)
+    return directory
+
+
 def sources() -> Path:
     if not os.environ.get(WISH):
         raise fetch.Unavailable(f"is built by `make test-engines-full` ({WISH}=1)")

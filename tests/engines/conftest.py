@@ -119,5 +119,15 @@ def llama_upload() -> rig.Engine:
 
 
 @pytest.fixture
+def static() -> rig.Engine:
+    return available(rig.STATIC)
+
+
+@pytest.fixture
+def stripped_server() -> rig.Engine:
+    return available(rig.STRIPPED)
+
+
+@pytest.fixture
 def two_engines() -> rig.Engine:
     return available(rig.TWO_ENGINES)

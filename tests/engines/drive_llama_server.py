@@ -25,7 +25,7 @@ def server_command(options: Options, engine_dir: Path, *more: str) -> list[str]:
         *("--host", "127.0.0.1", "--port", "0", "--offline", *more),
         *("--ctx-size", "512", "--parallel", "1"),
         *("--threads", str(options.threads), "--threads-batch", str(options.threads)),
-        "--mmap" if options.mmap else "--no-mmap",
+        *(() if options.mmap else ("--no-mmap",)),  # since ggml 0.25 there is no --mmap
         "--repack" if options.repack else "--no-repack",
     ]
 

@@ -16,6 +16,7 @@ from typing import Any
 import build_llama
 import fetch
 import gguf
+import inside_names
 import moe
 import whisper_model
 from driver import GENERATING_SINCE
@@ -35,7 +36,8 @@ THREE_WAYS = ("moe-Q8_0", "moe-Q4_0", "moe-IQ2_XXS")
 class Engine:
     """driver: script beside this file; directory: fetches the engine's libraries, if it must, for
     the driver's --engine-dir or, of a Python package, for PYTHONPATH; modules: must be installed;
-    models: what it is tried on; program: what the driver starts, if `check` cannot know it."""
+    models: what it is tried on; program: what the driver starts, if `check` cannot know it;
+    inside: the program in that directory that has all of ggml in it."""
 
     name: str
     driver: str
@@ -44,6 +46,7 @@ class Engine:
     modules: tuple[str, ...] = ()
     is_python_package: bool = False
     program: tuple[str, ...] = ()
+    inside: str = ""
 
     def command(self, model: str, *options: str) -> list[str]:
         """Raises fetch.Unavailable when the engine or the model cannot be had."""
@@ -51,6 +54,8 @@ class Engine:
 
     def checked(self, model: str) -> list[str]:
         """The command of which `check` can say what will be loaded."""
+        if self.inside and self.directory is not None:
+            return [str(self.directory() / self.inside), "--model", str(model_path(model))]
         if not self.program:
             return self.command(model)
         return self.started([sys.executable, *self.program], model)
@@ -92,6 +97,14 @@ LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER = (
     )
 )
 LLAMA_SERVER = Engine("llama-server", "drive_llama_server.py", fetch.llama_server)
+STATIC = Engine(
+    *("static", "drive_llama_server.py", build_llama.static_server, THREE_WAYS),
+    inside="llama-server",
+)
+STRIPPED = Engine(
+    *("static, stripped", "drive_llama_server.py", build_llama.stripped_server, ("moe-Q8_0",)),
+    inside="llama-server",
+)
 IK_LLAMA = Engine("ik_llama.cpp", "drive_ik_llama.py", modules=("ik_llama_cpp",))
 WHISPER = Engine("whisper.cpp", "drive_whisper.py", None, ("whisper",), ("pywhispercpp",))
 LLAMA_RPC = Engine("llama-server over RPC", "drive_llama_rpc.py", fetch.llama_server)
@@ -101,9 +114,9 @@ TWO_ENGINES = Engine("two engines", "drive_two_engines.py", modules=("xllamacpp"
 # Those that load MODELS, or some of them; whisper.cpp has its own.
 ENGINES = (
     *(XLLAMACPP, XLLAMACPP_2026_6, XLLAMACPP_0_2, NODE_LLAMA_CPP, LLAMA_SERVER),
-    *(LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER, IK_LLAMA),
+    *(LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER, STATIC, IK_LLAMA),
 )
-ALL = (*ENGINES, WHISPER, LLAMA_RPC, LLAMA_UPLOAD, TWO_ENGINES)
+ALL = (*ENGINES, STRIPPED, WHISPER, LLAMA_RPC, LLAMA_UPLOAD, TWO_ENGINES)
 COMBINATIONS = [(engine, model) for engine in (*ENGINES, WHISPER) for model in engine.models]
 
 
@@ -163,9 +176,16 @@ def run_mirrored(
         return Run(
             line=driver_line(done),
             mirror=json.loads(report.read_text())["mirror"],
-            poison=json.loads(poison.read_text()) if poisoned else {},
+            poison=poison_report(engine, poison) if poisoned else {},
             generating_since=generating_since(done.stderr),
         )
+
+
+def poison_report(engine: Engine, path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(path.read_text())
+    if engine.inside and engine.directory is not None:
+        return inside_names.named(report, engine.directory() / engine.inside)
+    return report
 
 
 def numamirror_run(report: Path, *options: str) -> list[str]:

@@ -39,6 +39,8 @@ ENGINES = {
     "xllamacpp-0.2": Row("xllamacpp, older still", "one library in Python"),
     "llama-cpp-python": Row("llama-cpp-python", "built from its sdist, called by ctypes"),
     "llama-cpp-python's server": Row("python -m llama_cpp.server", "the same, asked over HTTP"),
+    "static": Row("llama-server, static", "all of it inside the program, symbol table kept"),
+    "static, stripped": Row("llama-server, static", "the same, stripped"),
     "llama-server over RPC": Row("ggml-rpc-server", "two workers of one llama-server"),
     "llama-server with Vulkan": Row("llama-server with a GPU", "uploads of experts to it"),
     "ik_llama.cpp": Row("ik-llama-cpp-python", "ik_llama.cpp: own kernels and layout"),
