@@ -16,9 +16,8 @@ enum { CHUNK = 4 << 20, MAX_THREADS = 16, COPY_BLOCK = 256 << 10 };
 struct work {
     struct nm_fill *fill;
     const struct nm_read_in *files;
-    _Atomic size_t next;  /* chunk to take */
-    _Atomic size_t done;  /* bytes */
-    _Atomic bool reading; /* a file was not in the page cache */
+    _Atomic size_t next; /* chunk to take */
+    _Atomic size_t done; /* bytes */
     _Atomic int affinity_error;
     size_t *first_chunk; /* per piece, the number of its first chunk; count + 1 entries */
     unsigned running;    /* under `crew.lock` */
@@ -103,8 +102,8 @@ static void copy_by_mapping(struct reader *reader, const struct nm_piece *piece,
     }
 }
 
-/* Straight to the replica where the file is known to hold the weight's bytes: half the copying, and
- * no page of the mapping is faulted in. */
+/* Straight to the replica where the file is known to hold the weight's bytes, be it in the page
+ * cache or not: no page of the mapping is faulted in, and the kernel goes on reading ahead. */
 static void copy_from_file(struct reader *reader, const struct nm_piece *piece,
                            const struct nm_read_file *file) {
     if (!file->shows_all || !read_file(reader, file, piece->from, piece->bytes, piece->to))
@@ -120,21 +119,11 @@ static void copy_memory(const struct nm_piece *piece) {
     }
 }
 
-/* Who reads goes on reading: the kernel has read ahead, and chunks that are there for that reason,
- * if copied from memory, would end it. */
-static bool is_to_be_read(struct work *work, const struct nm_read_file *file,
-                          const struct nm_piece *piece) {
-    if (file->shows_all && atomic_load_explicit(&work->reading, memory_order_relaxed)) return true;
-    if (!nm_read_in_needed(file, piece->from, piece->bytes)) return false;
-    atomic_store_explicit(&work->reading, true, memory_order_relaxed);
-    return true;
-}
-
 static void copy_chunk(struct work *work, size_t chunk, struct reader *reader) {
     struct nm_piece piece = chunk_at(work, chunk);
     const struct nm_read_file *file =
         reader->scratch == NULL ? NULL : nm_read_in_file(reader->files, piece.from, piece.bytes);
-    if (file != NULL && is_to_be_read(work, file, &piece))
+    if (file != NULL && (file->shows_all || nm_read_in_needed(file, piece.from, piece.bytes)))
         copy_from_file(reader, &piece, file);
     else
         copy_memory(&piece);
