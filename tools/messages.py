@@ -158,8 +158,9 @@ def unreached(databases: list[str]) -> list[Message]:
 def texts_of_tests() -> str:
     """All sources of tests, with texts that go over several lines joined."""
     folders = (REPOSITORY / "tests", REPOSITORY / "native" / "tests")
-    files = [file for folder in folders for file in folder.rglob("*.[pc]*") if file.is_file()]
-    sources = (file.read_text() for file in sorted(files) if file.suffix in (".py", ".c"))
+    kinds = ("*.py", "*.c", "CMakeLists.txt")
+    files = sorted(f for folder in folders for kind in kinds for f in folder.rglob(kind))
+    sources = (file.read_text() for file in files)
     return re.sub(r'"\s*\n\s*f?"', "", "\n".join(sources))
 
 

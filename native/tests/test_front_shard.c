@@ -4,26 +4,7 @@
 #include <unistd.h>
 
 #include "front.h"
-
-static int log_file;
-
-/* The shim writes its events to stderr (NUMAMIRROR_LOG); a failed CHECK has what is left. */
-static void listen_to_the_shim(void) {
-    char path[] = "/tmp/numamirror-test-XXXXXX";
-    log_file = mkstemp(path);
-    CHECK(log_file >= 0 && unlink(path) == 0);
-    CHECK(dup2(log_file, STDERR_FILENO) == STDERR_FILENO);
-}
-
-static int times_said(const char *text) {
-    static char said[1 << 16];
-    ssize_t bytes = pread(log_file, said, sizeof said - 1, 0);
-    CHECK(bytes >= 0);
-    said[bytes] = '\0';
-    int times = 0;
-    for (const char *at = said; (at = strstr(at, text)) != NULL; ++at) ++times;
-    return times;
-}
+#include "heard.h"
 
 static void compute(struct tensor *weight, int64_t tokens, int threads) {
     struct tensor columns = {.ne = {256, tokens, 1, 1}};
