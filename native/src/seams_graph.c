@@ -86,15 +86,27 @@ static void say_closed(const struct nm_module *engine, bool dense) {
     say(engine, dense ? "its experts are not mirrored" : "no replicas were made", why, OPEN_BUILD);
 }
 
+/* In a program, what divides the rows is compiled into its callers. */
+static bool can_shard(const struct nm_module *engine) {
+    return engine->has_op_seam && !engine->inside;
+}
+
+static void say_no_shard(const struct nm_module *engine) {
+    const char *why = engine->inside
+                          ? "the functions that divide its rows are compiled into their callers"
+                          : "its ops pass no seam at which its threads could be held to their rows";
+    nm_note("warn", "shard is not possible with this engine", why,
+            engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)" : "");
+}
+
 static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
     announce(engine);
     if (finding->expert_count > 0) nm_reads_expect();
     if (!nm_config.interleave && (!dense || (!rows && finding->expert_count > 0)))
         say_closed(engine, dense);
-    if (nm_config.shard && (engine->inside || !engine->has_op_seam)) {
-        nm_note("warn", "shard is not possible with this engine",
-                "its ops pass no seam at which its threads could be held to their rows", "");
+    if (nm_config.shard && !can_shard(engine)) {
+        say_no_shard(engine);
         nm_build(finding->all, finding->dense_count + finding->expert_count, false,
                  "this engine has no seam for shard");
         return;
@@ -186,7 +198,7 @@ static int compute_and_mirror(struct nm_module *engine, int (*real)(void *, void
     if (any && nm_config.shard) atomic_store(&engine->placed_for, 0);
     nm_finding_free(&finding);
     nm_adapt();
-    if (nm_config.shard) place_rows(engine, graph);
+    if (nm_config.shard && can_shard(engine)) place_rows(engine, graph);
     if (nm_config.pin) nm_shard_say_noted();
     if (nm_config.observe) observe_reads(engine, graph, any);
     return status;

@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,12 @@ def reason(engine: Engine) -> str:
     return REASONS["stripped" if engine is rig.STRIPPED else engine.name]
 
 
-def ended(engine: Engine, tmp_path: Path, *under: str) -> tuple[dict[str, Any], Any, list[str]]:
+def ended(
+    engine: Engine, tmp_path: Path, *under: str, options: Sequence[str] = TWO_REPLICAS
+) -> tuple[dict[str, Any], Any, list[str]]:
     """The driver's line, the mirror, and the lines of ours."""
     report = tmp_path / "run.json"
-    run = [*numamirror_run(report, *TWO_REPLICAS), *under]
+    run = [*numamirror_run(report, *options), *under]
     done = finished(engine.command(MODEL, "--under", " ".join(run)), {})
     said = [line for line in done.stderr.splitlines() if line.startswith("numamirror: ")]
     return json.loads(done.stdout), json.loads(report.read_text())["mirror"], said
@@ -85,6 +87,15 @@ def test_where_code_may_not_change_it_writes_its_own_text_and_a_line_says_why(
     assert mirror is None or mirror["mirrored_bytes"] == 0
     (reason,) = [text for text in said if "cannot be mirrored" in text]
     assert "allows no new code" in reason and "llama-server (ggml 0.25.3)" in reason
+
+
+def test_shard_is_not_done_and_a_line_says_why(static: Engine, tmp_path: Path) -> None:
+    options = ("--rehearse", "2", "--strategy", "shard", "--min-size", "1")
+    line, mirror, said = ended(static, tmp_path, options=options)
+    assert line == run_plain(static, MODEL)
+    assert mirror["mirrored_bytes"] == 0 and mirror.get("sharded_bytes", 0) == 0
+    (reason,) = [text for text in said if "shard is not possible" in text]
+    assert "compiled into their callers" in reason
 
 
 def test_its_functions_are_as_in_its_file_and_no_code_is_writable(
