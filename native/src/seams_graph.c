@@ -92,9 +92,10 @@ static bool can_shard(const struct nm_module *engine) {
 }
 
 static void say_no_shard(const struct nm_module *engine) {
-    const char *why = engine->inside
-                          ? "the functions that divide its rows are compiled into their callers"
-                          : "its ops pass no seam at which its threads could be held to their rows";
+    const char *why =
+        engine->inside
+            ? "the functions that divide its rows are compiled into their callers"
+            : "no function that the shim sees is called for each of its operations by each thread";
     nm_note("warn", "shard is not possible with this engine", why,
             engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)" : "");
 }
@@ -108,7 +109,7 @@ static void build_found(struct nm_module *engine, struct nm_finding *finding) {
     if (nm_config.shard && !can_shard(engine)) {
         say_no_shard(engine);
         nm_build(finding->all, finding->dense_count + finding->expert_count, false,
-                 "this engine has no seam for shard");
+                 "shard is not possible with this engine");
         return;
     }
     if ((dense && rows) || nm_config.interleave) { /* pages are spread whoever reads them */
