@@ -69,10 +69,14 @@ class Tree:
 
     def note(self, path: str, problem: str) -> None:
         """Remember what was wrong with a file, once; control characters are shown escaped."""
-        printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in problem)
-        sentence = f"/{path}: {printable}"
+        sentence = f"/{path}: {printable(problem)}"
         if sentence not in self.notes:
             self.notes.append(sentence)
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could steer a terminal escaped: "a\x1b[2J" -> "a\\x1b[2J"."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def decimal(text: str) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.names import AMD, NVIDIA, vendor_name
 from numamirror_cli.machine.pci import PciDevice
-from numamirror_cli.machine.tree import Tree, decimal
+from numamirror_cli.machine.tree import Tree, decimal, printable
 
 VARIABLES = (
     ("CUDA_VISIBLE_DEVICES", NVIDIA),
@@ -47,8 +47,8 @@ def read_visibility(
         try:
             visible = _visible(environ[variable], candidates, uuids, in_bus_order)
         except _CannotTellError as error:
-            shown = f"{variable}={environ[variable]}"
-            notes.append(f"{shown}: {error}; all {vendor_name(vendor)} GPUs vote")
+            shown = f"{variable}={environ[variable]}: {error}"
+            notes.append(f"{printable(shown)}; all {vendor_name(vendor)} GPUs vote")
             continue
         hidden.update((gone, variable) for gone in candidates if gone not in visible)
     return Visibility(hidden, tuple(notes))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 
+from numamirror_cli.machine.tree import printable as printable
+
 # "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
 # that no text of ours or of a kernel holds (private use).
 _UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|s\b|ms\b)")
 _KEPT = "\ue000"
-
-
-def printable(text: str) -> str:
-    """`text` with everything that could steer a terminal escaped: "a\\x1b[2J" -> "a\\\\x1b[2J"."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def percent(share: float) -> str:
