@@ -53,7 +53,7 @@ static bool move_batch(struct nm_healing *healing, void **pages, size_t count, i
     for (size_t i = 0; error == 0 && i < count; ++i)
         if (status[i] < 0) healing->error = -status[i];
     count_there(healing, pages, count, node, status);
-    return error == 0;
+    return error == 0 || error == EBUSY;
 }
 
 static bool probe_failed(const struct nm_healing *healing) {

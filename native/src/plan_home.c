@@ -13,18 +13,30 @@ static size_t ranges_of(const struct nm_plan *plan, struct nm_range *ranges) {
     return count;
 }
 
+/* What moved is always said; that something did not, and why, once for a model in many pieces. */
+static void say_moved(const struct nm_copy *home, const struct nm_sample *before,
+                      const struct nm_sample *after, int error) {
+    static bool said[256];
+    char what[192];
+    snprintf(what, sizeof what,
+             "the weights were not at home: %u of %u sampled pages on node %s before moving them, "
+             "%u of %u after",
+             before->local, before->pages, home->nodes_text, after->local, after->pages);
+    if (nm_mostly_local(after)) {
+        nm_note("notice", what, "", "");
+        return;
+    }
+    if (!said[(unsigned char)error])
+        nm_note("warn", what, nm_heal_reason(error), "the home node gets a replica of its own");
+    said[(unsigned char)error] = true;
+}
+
 /* Returns where the pages are afterwards. */
 static struct nm_sample bring_home(const struct nm_range *ranges, size_t count,
                                    const struct nm_copy *home, const struct nm_sample *before) {
     struct nm_healing healing = nm_heal(ranges, count, nm_config.home);
     struct nm_sample after = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
-    char what[192];
-    snprintf(what, sizeof what,
-             "the weights were not at home: %u of %u sampled pages on node %s before moving them, "
-             "%u of %u after",
-             before->local, before->pages, home->nodes_text, after.local, after.pages);
-    nm_note(nm_mostly_local(&after) ? "info" : "warn", what,
-            nm_mostly_local(&after) ? "" : nm_heal_reason(healing.error), "");
+    say_moved(home, before, &after, healing.error);
     return after;
 }
 
@@ -38,7 +50,7 @@ void nm_plan_home(struct nm_plan *plan, struct nm_range *ranges) {
         sample = bring_home(ranges, count, home, &sample);
     /* When the kernel refuses to say, a second copy at home could not be checked either. */
     plan->home_serves = sample.error != 0 || nm_mostly_local(&sample);
-    if (!plan->home_serves) {
+    if (!plan->home_serves && !nm_config.heal) {
         char what[128];
         snprintf(what, sizeof what,
                  "only %u of %u sampled pages of the weights are on home node %s", sample.local,
@@ -59,8 +71,9 @@ void nm_plan_release(const struct nm_plan *plan, struct nm_range *ranges) {
                                                 plan->table->weights[i].bytes};
     size_t released = nm_release_page_cache(ranges, count);
     if (released == 0) return;
+    bool small = released < 1 << 20;
     char what[96];
-    snprintf(what, sizeof what, "released %zu MiB of page cache behind the engine's own weights",
-             released >> 20);
-    nm_note("info", what, "every node reads its replica instead", "");
+    snprintf(what, sizeof what, "released %zu %s of page cache behind the engine's own weights",
+             released >> (small ? 10 : 20), small ? "KiB" : "MiB");
+    nm_note("notice", what, "every node reads its replica instead", "");
 }

@@ -43,8 +43,8 @@ int nm_set_policy(const struct nm_policy *policy) {
 
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
     enum { MPOL_MF_MOVE = 2 };
-    long moved = syscall(SYS_move_pages, 0, count, pages, nodes, status, MPOL_MF_MOVE);
-    return result(moved);
+    long stayed = syscall(SYS_move_pages, 0, count, pages, nodes, status, MPOL_MF_MOVE);
+    return stayed > 0 ? EBUSY : result(stayed);
 }
 
 int nm_node_of_page(void *page) {

@@ -21,7 +21,8 @@ struct nm_policy {
 int nm_get_policy(struct nm_policy *policy);
 int nm_set_policy(const struct nm_policy *policy);
 
-/* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. */
+/* move_pages(2) of this process. nodes NULL: only asks; status[i] is a node or -errno. EBUSY: some
+ * pages have a user who keeps them from moving, and status says nothing of them. */
 int nm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 
 /* get_mempolicy(2) with MPOL_F_NODE | MPOL_F_ADDR: the node of one page, or -errno. */
