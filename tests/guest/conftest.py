@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from . import hostile_boot as hostile
+from .catalogue import TWO_NODES
 from .missing import Missing
 from .vm import Guest, Result, Step, boot
 from .weight_pages import matrices_in
@@ -25,7 +27,7 @@ def boot_guest(tmp_path_factory: pytest.TempPathFactory) -> Boot:
 
     def boot_or_skip(guest: Guest, steps: Sequence[Step]) -> dict[str, Result]:
         try:
-            return boot(guest, steps, tmp_path_factory.mktemp("guest"), limit=900)
+            return boot(guest, steps, tmp_path_factory.mktemp("guest"), limit=1500)
         except Missing as reason:
             pytest.skip(str(reason))
 
@@ -55,3 +57,22 @@ def matrices_of(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Calla
         return path
 
     return written
+
+
+@pytest.fixture(scope="session")
+def libllama() -> Path:
+    """The directory of prebuilt llama.cpp libraries that are dlopen'ed."""
+    import fetch
+
+    try:
+        directory: Path = fetch.node_llama_cpp()
+    except fetch.Unavailable as reason:
+        pytest.skip(str(reason))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def hostile_boot(boot_guest: Boot, model: Model, libllama: Path) -> dict[str, Result]:
+    """One boot for all that hostile_boot.py lists."""
+    mapped, repacked = model("tiny-moe-Q8_0"), model("tiny-moe-Q4_0")
+    return boot_guest(TWO_NODES, hostile.orders(mapped, repacked, libllama))

@@ -11,6 +11,7 @@ from pathlib import Path
 from .vm import Step
 
 HERE = Path(__file__).parent
+SYSTEMD = "/lib/systemd/systemd"
 NUMAMIRROR = (sys.executable, "-m", "numamirror_cli")
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 
@@ -59,6 +60,28 @@ def in_cpuset(name: str, limits: Mapping[str, str], step: Step) -> Step:
     ]
     script = " && ".join([*enter, f"exec {shlex.join(step.command)}"])
     return replace(step, name=name, command=("sh", "-c", script))
+
+
+def in_unit(name: str, properties: Mapping[str, str], step: Step) -> Step:
+    """`step` as a unit of a systemd with those properties. systemd is process 1 of a PID namespace,
+    as in a container, knows no other unit, and ends with this one."""
+    unit = "/run/units"
+    service = {"Type": "oneshot", **properties, "ExecStart": f"/bin/sh {unit}/start"}
+    service |= {"StandardOutput": f"file:{unit}/stdout", "StandardError": f"file:{unit}/stderr"}
+    lines = ["[Unit]", "DefaultDependencies=no", "SuccessAction=exit-force"]
+    lines += ["FailureAction=exit-force", "[Service]"]
+    lines += [f"{key}={value}" for key, value in service.items()]
+    manager = ["unshare", "--pid", "--fork", "--mount", "--cgroup", "--mount-proc", "--kill-child"]
+    manager += ["env", "container=guest", f"SYSTEMD_UNIT_PATH={unit}", SYSTEMD, "--system"]
+    script = [
+        f"test -x {SYSTEMD} || exit 77",
+        f"rm -rf {unit}; mkdir -p {unit}",
+        f"{{ export -p; echo exec {shlex.quote(shlex.join(step.command))}; }} > {unit}/start",
+        f"printf '%s\\n' {shlex.join(lines)} > {unit}/step.service",
+        f"{shlex.join([*manager, '--unit=step.service'])} > {unit}/manager 2>&1",
+        f"cat {unit}/stdout; cat {unit}/stderr {unit}/manager >&2",
+    ]
+    return replace(step, name=name, command=("sh", "-c", "\n".join(script)))
 
 
 def shell(name: str, script: str) -> Step:

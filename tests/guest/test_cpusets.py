@@ -6,33 +6,13 @@ from typing import Any
 
 import pytest
 
-from . import steps
-from .catalogue import TWO_NODES
-from .conftest import Boot, Model
+from .hostile_boot import CPUSETS
 from .vm import Result
-
-# What containers and job schedulers hand out: one socket; one socket's CPUs and all memory; all
-# CPUs, and memory of one socket.
-CPUSETS = {
-    "one node": {"cpuset.cpus": "0", "cpuset.mems": "0"},
-    "far memory": {"cpuset.cpus": "0", "cpuset.mems": "0-1"},
-    "far CPUs": {"cpuset.cpus": "0-1", "cpuset.mems": "0"},
-}
 
 
 @pytest.fixture(scope="module")
-def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
-    path = model("tiny-moe-Q8_0")
-    run = steps.observed_run("run", path, "--min-size", "1")
-    home_1 = steps.run_true("home 1", "--home", "1")
-    orders = [
-        steps.in_cpuset(f"{name}, {step.name}", limits, step)
-        for name, limits in CPUSETS.items()
-        for step in (steps.topology(), run)
-    ]
-    orders.append(steps.in_cpuset("one node, home 1", CPUSETS["one node"], home_1))
-    orders.append(steps.plain_run("plain", path, threads=1))
-    return boot_guest(TWO_NODES, orders)
+def results(hostile_boot: dict[str, Result]) -> dict[str, Result]:
+    return hostile_boot
 
 
 @pytest.fixture(params=CPUSETS)
@@ -76,7 +56,7 @@ def test_no_copy_is_made_where_no_allowed_cpu_would_read_it(seen: Any) -> None:
 
 def test_the_output_is_that_of_the_run_without_us(seen: Any, results: dict[str, Result]) -> None:
     assert seen["exit"] == 0
-    assert seen["line"] == results["plain"].json()
+    assert seen["line"] == results["plain, one thread"].json()
 
 
 @pytest.mark.parametrize("name", ["one node", "far CPUs"])

@@ -81,6 +81,9 @@ def test_the_output_is_that_of_the_run_without_us(seen: Any, results: dict[str, 
 
 def test_run_and_inspect_speak_of_sockets(seen: Any) -> None:
     assert "2 sockets, one copy each" in seen["stderr"]
+    assert "numamirror: nodes 2,3: replica of" in seen["stderr"]
+    assert "100 % of 512 sampled pages on nodes 2,3" in seen["stderr"]
+    assert "numamirror: nodes 0,1: primary of" in seen["stderr"]
     assert seen["inspect"]["verdict"][0]["text"].startswith("mirrored: 2 copies")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from . import steps
 from .catalogue import TWO_NODES
 from .conftest import Boot, Model
-from .observed import replicas_by_policy
+from .observed import nodes_of, replicas_by_policy
 from .vm import Node, Result
 
 MIB = 1 << 20
@@ -26,6 +28,17 @@ head -c $(($(free) - {left} - 8))M /dev/zero > /run/full/ballast
 while [ $(free) -gt {left} ]; do head -c 1M /dev/zero >> /run/full/ballast; done
 """
 EMPTY = "umount /run/full"
+# Page cache that the kernel counts as free for the asking, and which is not.
+KEEP = """
+numactl --membind=0 {python} {script} {file} 60 > /run/kept &
+for second in $(seq 60); do grep -q up /run/kept && break; sleep 1; done
+grep -q up /run/kept && awk '/FilePages/ {{ print $4 }}' /sys/devices/system/node/node0/meminfo
+"""
+
+
+def keep(file: Path) -> str:
+    script = Path(__file__).parent / "in_flight.py"
+    return KEEP.format(python=sys.executable, script=script, file=file)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +53,10 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
             steps.shell("fill all", FILL.format(left=22)),
             steps.observed_run("all", path, reads=False),
             steps.shell("empty again", EMPTY),
+            steps.shell("keep", keep(model("small-moe-F16"))),
+            steps.shell("fill what is free", FILL.format(left=25)),
+            steps.observed_run("spilled", path, reads=False),
+            steps.shell("empty at last", EMPTY),
             steps.plain_run("plain", path, threads=2),
         ],
     )
@@ -75,6 +92,21 @@ def test_a_replica_that_spilled_to_the_other_node_is_dropped_or_its_share_is_tol
         assert re.search(r"only \d+ % of \d+ sampled pages", seen["stderr"])
 
 
+def test_a_replica_that_landed_on_the_other_node_for_want_of_room_is_dropped(
+    results: dict[str, Result],
+) -> None:
+    assert results["keep"].code == 0, results["keep"]
+    seen = results["spilled"].json()
+    landed = re.search(r"node 0: only (\d+) of (\d+) sampled pages of the replica", seen["stderr"])
+    assert landed is not None, seen["stderr"]
+    assert int(landed[1]) < 0.9 * int(landed[2])
+    assert "the replica was dropped" in seen["stderr"]
+    assert not any(nodes_of(arena["pages"]) for arena in seen["replicas"])
+    assert seen["status"]["mirrored_bytes"] == 0
+    for sentence in seen["inspect"]["verdict"] + seen["run"]["verdict"]:
+        assert not sentence["text"].startswith("mirrored")
+
+
 def test_what_is_not_mirrored_is_not_called_mirrored(seen: Any) -> None:
     mirror = seen["inspect"]["mirror"]
     not_mirrored = mirror["refused_bytes"] + mirror["small_bytes"]
@@ -88,3 +120,4 @@ def test_what_is_not_mirrored_is_not_called_mirrored(seen: Any) -> None:
 def test_the_output_is_that_of_the_run_without_us(seen: Any, results: dict[str, Result]) -> None:
     assert seen["exit"] == 0
     assert seen["line"] == results["plain"].json()
+    assert results["spilled"].json()["line"] == results["plain"].json()

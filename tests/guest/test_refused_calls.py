@@ -3,42 +3,20 @@ same, or they are not kept."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from . import steps
-from .catalogue import TWO_NODES
-from .conftest import Boot, Model
+from .hostile_boot import REFUSED
 from .observed import nodes_of
-from .vm import Result, Step
+from .vm import Result
 
-REFUSE = Path(__file__).parents[1] / "reliability" / "refuse.py"
-# The launcher is not under it: the policy for home, node 1, is what the engine inherits. Of the
-# calls after the first, one would move a replica to its node and the others make it land there.
-REFUSED = {
-    "mbind": ("mbind=EPERM",),
-    "mbind and move_pages": ("mbind=EPERM", "move_pages=EPERM"),
-    "all": ("mbind=EPERM", "move_pages=EPERM", "set_mempolicy=EPERM", "sched_setaffinity=EPERM"),
-}
 LOCAL = ("mbind", "mbind and move_pages")
 
 
-def with_refused(name: str, step: Step) -> Step:
-    under = shlex.join([sys.executable, str(REFUSE), *REFUSED[name], "--"])
-    return replace(step, name=name, environment={**step.environment, "OBSERVE_UNDER": under})
-
-
 @pytest.fixture(scope="module")
-def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
-    path = model("tiny-moe-Q8_0")
-    observed = steps.observed_run("run", path, "--min-size", "1", reads=False)
-    filtered = [with_refused(name, observed) for name in REFUSED]
-    return boot_guest(TWO_NODES, [*filtered, steps.plain_run("plain", path, threads=2)])
+def results(hostile_boot: dict[str, Result]) -> dict[str, Result]:
+    return hostile_boot
 
 
 @pytest.fixture

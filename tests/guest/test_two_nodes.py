@@ -133,9 +133,11 @@ def test_run_says_where_home_is_what_was_copied_and_how_much_is_covered(seen: An
     assert seen["exit"] == 0
 
 
-def test_run_warns_of_numa_balancing_and_leaves_it_alone(seen: Any) -> None:
+def test_run_and_inspect_warn_of_numa_balancing_and_leave_it_alone(seen: Any) -> None:
     assert "sysctl kernel.numa_balancing=0" in seen["stderr"]
     assert seen["inspect"]["numa_balancing"] == 1
+    [remedy] = [s["remedy"] for s in seen["inspect"]["verdict"] if "numa_balancing" in s["text"]]
+    assert remedy == "sudo sysctl kernel.numa_balancing=0"
 
 
 def test_inspect_tells_the_same_as_the_kernel(seen: Any) -> None:

@@ -143,16 +143,3 @@ def test_sudo_keeps_the_shim_out_and_that_is_said(
 def shim_variable() -> list[str]:
     named = os.environ.get("NUMAMIRROR_SHIM")
     return [f"NUMAMIRROR_SHIM={named}"] if named else []
-
-
-@pytest.mark.skipif(
-    not Path("/run/systemd/system").exists(), reason="systemd does not run on this machine"
-)
-def test_the_policy_of_a_systemd_unit_is_kept_and_named(
-    program: tuple[str, str], plain: dict[str, str], tmp_path: Path
-) -> None:
-    unit = ["systemd-run", "--wait", "--pipe", "--quiet", "-p", "NUMAPolicy=bind", "-p"]
-    unit += ["NUMAMask=0", f"--setenv=PYTHONPATH={runs.REPOSITORY}", f"--setenv=HOME={Path.home()}"]
-    run = runs.run_mirrored(tmp_path, program, *runs.REHEARSED, under=unit)
-    assert products(run) == plain
-    assert run.naming("policy bind:0 set by the caller, kept")
