@@ -48,6 +48,23 @@ def test_one_refused_call_is_named_once_and_the_weights_are_mirrored(
     assert run.verdict[0].startswith("mirrored: 2 copies")
 
 
+def test_a_node_that_the_kernel_finds_invalid_is_told_from_a_call_that_it_refuses(
+    engine: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As when the cpuset loses that node while the program runs."""
+    run = runs.run_mirrored(
+        tmp_path,
+        engine,
+        *("--copy-home", "--min-size", "1"),
+        launcher=runs.TWO_COPIES,
+        under=runs.refusing("mbind=EINVAL"),
+    )
+    assert run.line == runs.plain_line(engine)
+    [line] = run.naming("mbind: EINVAL")
+    assert "the cpuset does not allow that node (widen cpuset.mems and cpuset.cpus" in line
+    assert run.coverage == 1.0
+
+
 @pytest.mark.parametrize("code", CAUSES)
 def test_all_calls_refused_together_leave_the_program_alone_and_nothing_is_claimed(
     code: str, engine: tuple[str, ...], tmp_path: Path
