@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -86,6 +87,17 @@ def test_a_static_engine_is_policy_only_with_a_remedy(build: Build) -> None:
     assert result.exit_code == 1
     assert "policy only: it is linked statically" in verdict(result)
     assert "use a dynamically linked build" in verdict(result)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are led to the shim on x86-64")
+def test_an_engine_inside_its_program_is_full_and_the_screen_says_by_what(build: Build) -> None:
+    result = check(build.inside_program())
+    assert result.exit_code == 0
+    assert verdict(result).startswith(
+        "full: its calls pass no loader; the shim leads them to itself"
+    )
+    assert "all called inside the program" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_protected_kernels_are_dense_only_and_exit_0(build: Build) -> None:
