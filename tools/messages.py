@@ -36,7 +36,7 @@ QUOTE = 16
 # In C: comments, assertions of the compiler, characters; and then what stands in quotes, joined.
 NOT_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|_Static_assert\(.*?\);|'(?:\\.|[^'\\])'", re.DOTALL)
 TEXT = re.compile(r'"(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*')
-CONVERSION = re.compile(r"%[-+#0 ]*[\d*]*(?:\.[\d*]+)?[hlzjt]*[a-zA-Z]")
+CONVERSION = re.compile(r"%%|%[-+#0 ]*[\d*]*(?:\.[\d*]+)?[hlzjt]*[a-zA-Z]")
 KEYWORDS = {"message", "hint", "what", "why", "remedy", "text", "cause"}
 
 
@@ -122,8 +122,13 @@ def shim_messages() -> list[Message]:
             if len(text.split()) >= 3 and "\\" not in text and "%*" not in text:
                 name = file.relative_to(REPOSITORY).as_posix()
                 end = line + match[0].count("\n")
-                found.append(Message(name, line, end, "shim", CONVERSION.sub("{}", text)))
+                found.append(Message(name, line, end, "shim", filled_in(text)))
     return found
+
+
+def filled_in(text: str) -> str:
+    """A format of printf(3) as a reader sees it, {} for values."""
+    return CONVERSION.sub(lambda match: "%" if match[0] == "%%" else "{}", text)
 
 
 def is_quoted_in_part(message: Message, tests: str) -> bool:
