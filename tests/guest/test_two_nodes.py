@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from . import steps
 from .catalogue import TWO_NODES
 from .conftest import Boot, Model
 from .observed import PAGE_BYTES, nodes_of, pages_in_memory, replicas_by_policy
-from .vm import Result
+from .vm import Result, Step
 
 # Weights mapped from the file, weights repacked into anonymous memory, and no option at all.
 RUNS = {
@@ -18,12 +21,36 @@ RUNS = {
     "repacked": ("tiny-moe-Q4_0", ("--min-size", "1")),
     "as it comes": ("tiny-moe-F16", ()),
 }
+NATIVE = Path(__file__).parents[2] / "native" / "tests" / "stand_in"
 
 
 @pytest.fixture(scope="module")
-def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
+def uploading(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """uploads.c on the stand-in engine, built."""
+    directory = tmp_path_factory.mktemp("uploads")
+    library, program = directory / "libengine.so", directory / "uploads"
+    engine = [file for file in NATIVE.glob("*.c") if file.name != "stand_in_rpc.c"]
+    shared = ["-shared", "-fPIC", "-O1", "-fno-inline", "-fsemantic-interposition"]
+    linked = [f"-L{directory}", "-l:libengine.so", f"-Wl,-rpath,{directory}", f"-I{NATIVE}"]
+    for words in (
+        [library, *engine, *shared],
+        [program, Path(__file__).with_name("uploads.c"), *linked],
+    ):
+        subprocess.run(["cc", "-std=gnu11", "-o", *words], check=True)
+    return program
+
+
+def upload_run(program: Path, home: int) -> Step:
+    """Uploads to each AMD device of the guest and to one that is not there."""
+    run = shlex.join([*steps.NUMAMIRROR, "run", "--home", str(home), "--", str(program)])
+    gpus = "$(cd /sys/bus/pci/devices; grep -l 0x1002 */vendor | cut -d/ -f1)"
+    return steps.shell(f"uploads, home {home}", f"exec {run} {gpus} 0000:ff:1f.0")
+
+
+@pytest.fixture(scope="module")
+def results(boot_guest: Boot, model: Model, uploading: Path) -> dict[str, Result]:
     """Each with the model's pages fresh from disk, so that nobody else has placed them."""
-    orders = [steps.topology()]
+    orders = [steps.topology(), *(upload_run(uploading, home) for home in (0, 1))]
     for name, (model_name, options) in RUNS.items():
         orders += [
             steps.drop_caches(f"{name}, caches"),
@@ -149,3 +176,13 @@ def test_inspect_tells_the_same_as_the_kernel(seen: Any) -> None:
     for copy in mirror["nodes"].values():
         assert copy["sampled_local"] == copy["sampled_pages"] > 0
     assert "mirrored: 2 copies" in seen["inspect"]["verdict"][0]["text"]
+
+
+@pytest.mark.parametrize(("home", "copy"), [(0, "replica"), (1, "primary")])
+def test_a_gpu_is_sent_the_copy_on_its_own_node_and_at_home_the_engines_own(
+    results: dict[str, Result], home: int, copy: str
+) -> None:
+    sent = results[f"uploads, home {home}"].json()
+    there = [gpu["address"] for gpu in results["topology"].json()["gpus"] if gpu["votes"]]
+    assert [sent[address] for address in there] == [[copy, 1], [copy, 1]]
+    assert sent["0000:ff:1f.0"] == ["primary", home]
