@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ ENGINES = {
     "llama-cpp-python": Row("llama-cpp-python", "built from its sdist, called by ctypes"),
     "llama-cpp-python's server": Row("python -m llama_cpp.server", "the same, asked over HTTP"),
     "static": Row("llama-server, static", "all of it inside the program, symbol table kept"),
-    "static, stripped": Row("llama-server, static", "the same, stripped"),
+    "static, stripped": Row("llama-server, static, stripped", "the same, without symbol table"),
     "llama-server over RPC": Row("ggml-rpc-server", "two workers of one llama-server"),
     "llama-server with Vulkan": Row("llama-server with a GPU", "uploads of experts to it"),
     "ik_llama.cpp": Row("ik-llama-cpp-python", "ik_llama.cpp: own kernels and layout"),
@@ -54,6 +55,7 @@ SHOWN = {
     "mirrored": ("is_mirrored", "mirror_all_weights", "call_their_own_functions", "uploaded_from"),
     "poison": ("still_read_the_primary", "reads_its_primary", "come_from_a_replica"),
 }
+NOTHING = "\N{EN DASH}"
 WORDS = {"output": "identical", "mirrored": "all", "poison": "clean"}
 
 
@@ -80,13 +82,18 @@ def note(results: Results, engine: str, test: str, passed: bool) -> None:
 
 
 def note_version(results: Results, engine: str, command: list[str]) -> None:
-    """What `check` reads off the files of the command that starts the engine."""
+    """Name and version that `check` reads off the files of the command that starts the engine."""
     if engine not in results or "version" in results[engine]:
         return
     check = [sys.executable, "-m", "numamirror_cli", "check", "--json", "--", *command]
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
     engines = json.loads(done.stdout)["engines"]
-    results[engine]["version"] = "; ".join(found["version"] or "" for found in engines)
+    told = ((found["name"], found["version"]) for found in engines if found["version"])
+    results[engine]["version"] = "; ".join(starmap(name_and_version, told))
+
+
+def name_and_version(name: str, version: str) -> str:
+    return f"{name} {version}" if version[0].isdigit() else f"{name}, {version}"
 
 
 def keep(results: Results) -> None:
@@ -105,7 +112,7 @@ def read_results() -> dict[str, Found]:
         sys.exit("no results yet: run `make test-engines-full` first")
     kept: Results = json.loads(results_file().read_text())
     return {
-        engine: Found(found.get("version", ""), {c: found.get(c, {}) for c in SHOWN})
+        engine: Found(found.get("version") or NOTHING, {c: found.get(c, {}) for c in SHOWN})
         for engine, found in kept.items()
         if "output" in found  # else only a few of its tests were run
     }
@@ -113,7 +120,7 @@ def read_results() -> dict[str, Found]:
 
 def cell(column: str, outcomes: Mapping[str, bool]) -> str:
     if not outcomes:
-        return "\N{EN DASH}"
+        return NOTHING
     passed = sum(outcomes.values())
     if passed < len(outcomes):
         return f"**{passed}** of {len(outcomes)}"

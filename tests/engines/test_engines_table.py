@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import rig
 import support
+
+PAGES = list(support.PAGES)
+
+
+def rows_of(page: Path) -> list[list[str]]:
+    """The cells of the committed table, head first, without the line below it."""
+    lines = page.read_text().split(support.BEGIN)[1].split(support.END)[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return rows[:1] + rows[2:]
 
 
 def test_every_engine_of_the_tests_has_a_row_in_the_tables() -> None:
     assert {engine.name for engine in rig.ALL} <= set(support.ENGINES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_committed_table_has_a_row_for_each_engine_that_is_tested(page: Path) -> None:
+    head, *rows = rows_of(page)
+    assert head == support.PAGES[page][0]
+    assert [row[0] for row in rows] == [row.what for row in support.ENGINES.values()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_committed_table_names_versions_and_no_failure(page: Path) -> None:
+    head, *rows = rows_of(page)
+    assert all(row[head.index("version")] for row in rows)
+    assert "**" not in str(rows)
 
 
 def test_a_failed_test_is_seen_in_both_tables() -> None:
