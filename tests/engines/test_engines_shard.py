@@ -116,6 +116,20 @@ def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
 
 
 @two_cpus
+def test_where_pages_may_not_be_moved_nothing_is_called_local_and_the_output_is_the_same(
+    xllamacpp: Engine,
+) -> None:
+    refuse = [sys.executable, str(REPOSITORY / "tests/reliability/refuse.py"), "move_pages=EPERM"]
+    done = finished([*refuse, "--", *xllamacpp.command("moe-Q8_0")], on_one_node())
+    events = printed(done.stderr)
+    placed = [event for event in events if event["event"] == "placed"]
+    notes = [event["why"] for event in events if event["event"] == "note"]
+    assert driver_line(done) == run_plain(xllamacpp, "moe-Q8_0")
+    assert [event["local"] for event in placed] == [0]
+    assert any("move_pages: EPERM" in why for why in notes)
+
+
+@two_cpus
 def test_many_experts_take_as_much_memory_sharded_and_no_mapping_for_each(
     xllamacpp: Engine,
 ) -> None:
