@@ -1,103 +1,47 @@
-"""What observing costs an engine: a plain process and one under `run --observe`, block by block.
+"""What observing costs an engine, in one process: blocks of work in turns with and without it.
 
-Both load the same model and decode in turns, one computing while the other waits. With one thread
-the seconds are the thread's own, so that other programs do not count; asking the kernel for pages
-is done by that thread too. Blocks are longer than the second between two samples. Several pairs of
-processes, since where the pages of one lie makes it faster or slower than another for good.
+Off, every seam only passes on, as before an engine is known. The seconds are those of the one
+thread that computes, and that also asks the kernel for pages: other programs do not count. Twelve
+blocks are taken together, so that the question, a second or more after the last, is in each value.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import subprocess
-import sys
-import time
-from contextlib import ExitStack
-from pathlib import Path
+from bench import engine
+from bench.figures import RATIO, Figure, compared
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests/engines")]
+OBSERVED = ("--observe", "--min-size", "1", "--report", "none")
+SWITCH = "numamirror_test_set_engines"
+TOGETHER = 12
+KINDS = ("decode", "prefill")
 
-import fetch  # noqa: E402
-from drive_llama_ctypes import Model, open_llama  # noqa: E402
-
-from bench import programs  # noqa: E402
-from bench.figures import RATIO, Figure, alternate, compared  # noqa: E402
-
-OBSERVED = ("run", "--observe", "--min-size", "1", "--report", "none", "--")
-PAIRS, BLOCKS, BLOCK_SECONDS = 3, 8, 1.5
-TOKEN = 100  # any: which one it is does not change what is computed
+describe = engine.describe
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Ratio of the CPU time of a decoded token, observed by plain."""
-    plain: list[float] = []
-    observed: list[float] = []
-    for _ in range(1 if quick else PAIRS):
-        with ExitStack() as stack:
-            ways = {
-                "plain": stack.enter_context(Engine(())),
-                "observed": stack.enter_context(Engine(OBSERVED)),
-            }
-            rates = alternate(2 if quick else BLOCKS, {n: e.block for n, e in ways.items()})
-        plain += rates["plain"]
-        observed += rates["observed"]
-    what = "CPU time of a decoded token, observed"
-    return [compared(what, "ms", observed, "not observed", plain, RATIO, "<= 1.01")]
+    """Ratios of rates: below 1, the observed engine is the slower one. Raises fetch.Unavailable."""
+    figures = []
+    for name, model in engine.models().items():
+        rates = engine.run(
+            model,
+            TOGETHER * (2 if quick else 8),
+            mirrored=True,
+            alternate=True,
+            threads=1,
+            run_options=OBSERVED,
+            switch=SWITCH,
+        )["rates"]
+        figures += [judge(kind, name, rates[kind]) for kind in KINDS]
+    return figures
 
 
-class Engine:
-    """A process with a loaded model. options: of numamirror, none to start it without."""
-
-    def __init__(self, options: tuple[str, ...]) -> None:
-        before = [sys.executable, "-m", "numamirror_cli", *options] if options else []
-        inside = [sys.executable, __file__, str(fetch.gemma()), str(fetch.node_llama_cpp())]
-        self._child = subprocess.Popen(
-            [*before, *inside],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=REPOSITORY,
-            env=os.environ | {"NUMAMIRROR_SHIM": str(programs.shim())},
-        )
-
-    def __enter__(self) -> Engine:
-        self.block()  # loads, warms up, and is not counted
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.communicate()
-
-    def block(self) -> float:
-        """Milliseconds per token, the thread's own."""
-        assert self._child.stdin and self._child.stdout
-        print("go", file=self._child.stdin, flush=True)
-        return float(self._child.stdout.readline())
+def judge(kind: str, name: str, rates: dict[str, list[float]]) -> Figure:
+    observed, plain = (together(rates[side]) for side in ("on", "off"))
+    what = f"{kind}, {name}: observed"
+    return compared(what, "tokens/s of CPU time", observed, "passed on", plain, RATIO, ">= 0.99")
 
 
-# ---- inside the measured process ----
-
-
-def decode(model: Model, tokens: int) -> float:
-    """Seconds of CPU per token."""
-    llama, token = model.llama, (ctypes.c_int32 * 1)(TOKEN)
-    llama.llama_memory_clear(llama.llama_get_memory(model.context), True)
-    begun = time.thread_time()
-    for _ in range(tokens):
-        if llama.llama_decode(model.context, llama.llama_batch_get_one(token, 1)) != 0:
-            sys.exit("llama_decode failed")
-    return (time.thread_time() - begun) / tokens
-
-
-def serve(model_file: str, engine_dir: str) -> None:
-    model = Model(open_llama(Path(engine_dir)), Path(model_file), 1)
-    tokens = min(400, round(BLOCK_SECONDS / min(decode(model, 8) for _ in range(3))))
-    for _ in sys.stdin:
-        print(decode(model, tokens) * 1000, flush=True)
-    model.free()
-
-
-if __name__ == "__main__":
-    serve(*sys.argv[1:])
+def together(rates: list[float]) -> list[float]:
+    """Of blocks of equal work, the rate of each dozen."""
+    dozens = [rates[at : at + TOGETHER] for at in range(0, len(rates), TOGETHER)]
+    return [len(dozen) / sum(1 / rate for rate in dozen) for dozen in dozens]

@@ -93,3 +93,10 @@ NM_EXPORT void numamirror_test_set_redirect(int on) { nm_config.no_redirect = on
 NM_EXPORT void numamirror_test_set_static(int on);
 
 NM_EXPORT void numamirror_test_set_static(int on) { nm_config.stealing = on == 0; }
+
+/* For bench/: engines are attended to (on), or every seam only passes on (off). Call between
+ * graphs.
+ */
+NM_EXPORT void numamirror_test_set_engines(int on);
+
+NM_EXPORT void numamirror_test_set_engines(int on) { nm_module_pause(on == 0); }

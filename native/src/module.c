@@ -161,3 +161,12 @@ struct nm_module *nm_module_at(const void *address) {
     errno = saved;
     return module;
 }
+
+void nm_module_pause(bool pause) {
+    int count = atomic_load(&module_count);
+    for (int i = 0; i < count; ++i) {
+        int from = pause ? NM_ENGINE_READY : NM_ENGINE_PAUSED;
+        int to = pause ? NM_ENGINE_PAUSED : NM_ENGINE_READY;
+        atomic_compare_exchange_strong(&modules[i].state, &from, to);
+    }
+}

@@ -23,7 +23,7 @@ enum nm_symbol {
             NM_SYMBOLS
 };
 
-enum nm_engine_state { NM_ENGINE_NEW, NM_ENGINE_READY, NM_ENGINE_UNREADABLE };
+enum nm_engine_state { NM_ENGINE_NEW, NM_ENGINE_READY, NM_ENGINE_UNREADABLE, NM_ENGINE_PAUSED };
 
 struct nm_module {
     uintptr_t low;
@@ -55,6 +55,9 @@ static inline bool nm_module_contains(const struct nm_module *module, const void
 const char *nm_named(const char *path, void *const *real, char *text, size_t bytes);
 
 const char *nm_symbol_name(enum nm_symbol symbol);
+
+/* For bench/: engines that are READY are PAUSED, for which every seam only passes on, or back. */
+void nm_module_pause(bool pause);
 
 /* Whether an engine with those functions could not be mirrored without this one. */
 bool nm_needs(void *const *real, enum nm_symbol symbol);
