@@ -32,7 +32,7 @@ SOURCES = (
     Source("anonymous memory", "anonymous", FILE_MIB, 14),
     Source("a mapped file in the page cache", "cached", FILE_MIB, 16),
     Source("a cold mapped file", "cold", FILE_MIB, 10),
-    Source("a cold file, mapped with MADV_RANDOM", "cold", FILE_MIB // 2, 10, ("random",)),
+    Source("a cold file, mapped with MADV_RANDOM", "cold", FILE_MIB // 4, 12, ("random",)),
 )
 
 
