@@ -93,7 +93,7 @@ fuzz: $(VENV)/.all
 	@$(VENV)/bin/cmake --build build/fuzz -j$(CORES) --target $(FUZZED:%=fuzz_%) >/dev/null
 	@for name in $(FUZZED); do \
 	    mkdir -p build/fuzz/corpus/$$name && \
-	    build/fuzz/fuzz/fuzz_$$name -max_total_time=9 -max_len=4096 -verbosity=0 \
+	    build/fuzz/fuzz/fuzz_$$name -max_total_time=7 -max_len=4096 -verbosity=0 \
 	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
 	        native/fuzz/corpus/$$name || exit 1; \
 	done
