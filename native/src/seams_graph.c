@@ -282,10 +282,10 @@ NM_EXPORT bool ggml_cpu_extra_compute_forward(void *params, void *op) {
     struct nm_module *engine = nm_caller_module(NM_CALLER());
     extra_compute *real = (extra_compute *)engine->real[NM_SYM_ggml_cpu_extra_compute_forward];
     if (real == NULL) return false;
+    thread->engine = engine; /* the next call finds it here */
     if (atomic_load_explicit(&engine->state, memory_order_acquire) != NM_ENGINE_READY)
         return real(params, op);
     if (thread->range_bytes > 0) close_range(thread);
-    thread->engine = engine;
     thread->sharded = NULL;
     int code = nm_op(&engine->layout, op);
     bool by_expert = code == engine->layout.mul_mat_id;
