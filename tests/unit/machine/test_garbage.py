@@ -171,7 +171,6 @@ NEARLY = st.text(alphabet="0123456789-,:/xaf \nNodeMTtalkB_\0", max_size=200).ma
 
 @settings(
     max_examples=300,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(path=st.sampled_from(FILES), content=st.binary(max_size=200) | NEARLY)

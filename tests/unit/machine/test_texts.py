@@ -51,9 +51,7 @@ def test_any_text_is_a_set_or_is_named(parse: Callable[[str], frozenset[int]], t
         assert all(member >= 0 for member in members)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=ENVIRONMENTS, home=IDS | VALUES)
 def test_whatever_the_environment_holds_there_is_a_home_or_the_variable_is_named(
     make_root: MakeRoot, tmp_path: Path, values: dict[str, str], home: str
