@@ -18,6 +18,8 @@ import fetch  # noqa: E402
 from guest.vm import Guest, Result, Step, boot  # noqa: E402
 
 MODEL = "gemma-3-270m.gguf"
+# Few tokens: emulated threads that wait for each other are slow.
+ENGINE = f"python3 answer.py -n 4 -m {MODEL}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,25 @@ class Screen:
     typed: str
     script: str = ""
     exits: int = 0
+
+
+def started(name: str, command: str) -> Screen:
+    """Starts it in the background, its screen into a file, and waits for its answer."""
+    script = (
+        f"mkfifo input; sleep 1000 > input & echo $! > sleeper; {command} < input > {name}.screen "
+        f"2>&1 & echo $! > launcher; until grep -q '^The capital' {name}.screen; do sleep 1; done"
+    )
+    return Screen(f"{name} starts", command, script)
+
+
+def ended(name: str, command: str) -> Screen:
+    """Ends what was started, and shows its screen."""
+    script = (
+        "kill $(cat sleeper); rm input; "
+        "while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.2; done; "
+        f"cat {name}.screen"
+    )
+    return Screen(name, command, script)
 
 
 def take(guest: Guest, screens: Sequence[Screen], limit: float = 1200) -> dict[str, Result]:

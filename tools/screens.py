@@ -1,6 +1,7 @@
 """`make screens`: every command as a new user would type it, on two nodes and on one.
 
-Boots both machines under QEMU, types, and writes what was to be seen to docs/screens.md.
+Boots both machines under QEMU, types, and writes what was to be seen to docs/screens.md. Two of
+the screens are the session of the README, which is written too.
 """
 
 from __future__ import annotations
@@ -8,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from guest_screens import MODEL, REPOSITORY, Screen, failures, plain, take, typed
+import session
+from guest_screens import ENGINE, MODEL, REPOSITORY, Screen, failures, plain, take, typed
 
 from guest.catalogue import ONE_NODE, TWO_NODES  # isort: skip
 from guest.vm import Guest, Result  # isort: skip
 
 PAGE = REPOSITORY / "docs" / "screens.md"
 COLUMNS = 80
-# Few tokens: emulated threads that wait for each other are slow.
-ENGINE = f"python3 answer.py -n 4 -m {MODEL}"
-# An engine that has answered, and stays until its standard input ends.
-RUN = f"numamirror run --min-size 0 -- {ENGINE} --stay"
 
 BEFORE = """\
 # What one sees
@@ -39,25 +37,6 @@ class Chapter:
     screens: tuple[tuple[str, Screen], ...]
 
 
-def started(name: str, command: str) -> Screen:
-    """Starts it in the background, its screen into a file, and waits for its answer."""
-    script = (
-        f"mkfifo input; sleep 1000 > input & echo $! > sleeper; {command} < input > {name}.screen "
-        f"2>&1 & echo $! > launcher; until grep -q '^The capital' {name}.screen; do sleep 1; done"
-    )
-    return Screen(f"{name} starts", command, script)
-
-
-def ended(name: str, command: str) -> Screen:
-    """Ends what was started, and shows its screen."""
-    script = (
-        "kill $(cat sleeper); rm input; "
-        "while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.2; done; "
-        f"cat {name}.screen"
-    )
-    return Screen(name, command, script)
-
-
 def watched(command: str) -> Screen:
     """A still of it."""
     script = f"timeout -s INT 20 {command} --interval 60 > still; test $? = 124; cat still"
@@ -68,7 +47,7 @@ TWO = Chapter(
     "Two nodes, two GPUs on one of them",
     TWO_NODES,
     (
-        ("Where are nodes, memory and GPUs?", Screen("topology", "numamirror topology")),
+        ("Where are nodes, memory and GPUs?", session.TOPOLOGY),
         ("The same as a drawing", Screen("drawing", "numamirror topology --draw")),
         ("What stands in the way?", Screen("doctor", f"numamirror doctor -- {ENGINE}")),
         ("Can this engine be mirrored?", Screen("check", f"numamirror check -- {ENGINE}")),
@@ -76,7 +55,7 @@ TWO = Chapter(
         ("What would which strategy give?", Screen("plan", f"numamirror plan {MODEL}")),
         ("Where is the model's page cache?", Screen("cache", f"numamirror cache {MODEL}")),
         ("Bring it to node 1", Screen("warm", f"numamirror cache {MODEL} --warm 1")),
-        ("", started("run", RUN)),
+        ("", session.RUN_STARTS),
         (
             "While it runs, in another terminal",
             Screen("inspect", "numamirror inspect answer.py"),
@@ -86,7 +65,7 @@ TWO = Chapter(
             "Is it still settling?",
             Screen("settled", "numamirror inspect answer.py --until-settled --quiet-for 2"),
         ),
-        ("A mirrored run, from start to end", ended("run", RUN)),
+        ("A mirrored run, from start to end", session.RUN),
         (
             "What would it read from where without us?",
             Screen("observe", f"numamirror observe -- {ENGINE}"),
@@ -128,6 +107,8 @@ def main() -> None:
         wrong += failures(screens, results)
         page += f"\n{text_of(chapter, results)}"
         PAGE.write_text(page)
+        if chapter is TWO:
+            session.write(results)
     print(f"wrote {PAGE.relative_to(REPOSITORY)}")
     wrong += [f"wider than {COLUMNS} columns: {line}" for line in too_wide(page)]
     if wrong:
