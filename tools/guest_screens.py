@@ -27,13 +27,15 @@ class Screen:
     """What is typed, in an empty directory with the model and the recipe's answer.py.
 
     typed: shown after the prompt. script: what really runs where that differs, such as an engine
-    that goes on in the background. exits: the status that is right for it.
+    that goes on in the background. exits: the status that is right for it. coloured: as on a
+    terminal; else as in a pipe, where no bar moves.
     """
 
     name: str
     typed: str
     script: str = ""
     exits: int = 0
+    coloured: bool = False
 
 
 def started(name: str, command: str) -> Screen:
@@ -42,7 +44,7 @@ def started(name: str, command: str) -> Screen:
         f"mkfifo input; sleep 1000 > input & echo $! > sleeper; {command} < input > {name}.screen "
         f"2>&1 & echo $! > launcher; until grep -q '^The capital' {name}.screen; do sleep 1; done"
     )
-    return Screen(f"{name} starts", command, script)
+    return Screen(f"{name} starts", command, script, coloured=True)
 
 
 def ended(name: str, command: str) -> Screen:
@@ -96,6 +98,5 @@ def _step(screen: Screen, model: Path) -> Step:
         f"ln -sf {shlex.quote(str(REPOSITORY))}/docs/recipes/answer.py .; "
         f"{screen.script or screen.typed}"
     )
-    # Colours for the picture; the text goes without.
-    environment = {"FORCE_COLOR": "1", "PYTHON_COLORS": "0"}
+    environment = {"FORCE_COLOR": "1" if screen.coloured else "", "PYTHON_COLORS": "0"}
     return Step(screen.name, ("sh", "-c", script), limit=400, environment=environment)

@@ -17,6 +17,7 @@ from guest.vm import Guest, Result  # isort: skip
 
 PAGE = REPOSITORY / "docs" / "screens.md"
 COLUMNS = 80
+REHEARSAL = f"numamirror run --rehearse 2 --min-size 0 -- {ENGINE}"
 
 BEFORE = """\
 # What one sees
@@ -68,7 +69,7 @@ TWO = Chapter(
         ("A mirrored run, from start to end", session.RUN),
         (
             "What would it read from where without us?",
-            Screen("observe", f"numamirror observe -- {ENGINE}"),
+            Screen("observe", f"numamirror observe -- {ENGINE}", coloured=True),
         ),
     ),
 )
@@ -78,10 +79,10 @@ ONE = Chapter(
     (
         ("Where are nodes, memory and GPUs?", Screen("topology", "numamirror topology")),
         ("What stands in the way?", Screen("doctor", "numamirror doctor")),
-        ("A run", Screen("run", f"numamirror run -- {ENGINE}")),
+        ("A run", Screen("run", f"numamirror run -- {ENGINE}", coloured=True)),
         (
             "A rehearsal with two pretend nodes",
-            Screen("rehearsal", f"numamirror run --rehearse 2 --min-size 0 -- {ENGINE}"),
+            Screen("rehearsal", REHEARSAL, coloured=True),
         ),
     ),
 )

@@ -31,7 +31,7 @@ BEGIN, END = "<!-- session: made by `make session` -->", "<!-- end of session --
 PICTURE_COLUMNS = 80
 # Gemma 3 270M is so small that a fifth of it lies in matrices below the default of 1 MiB.
 COMMAND = f"numamirror run --min-size 0 -- {ENGINE} --stay"
-TOPOLOGY = Screen("topology", "numamirror topology")
+TOPOLOGY = Screen("topology", "numamirror topology", coloured=True)
 RUN_STARTS, RUN = started("run", COMMAND), ended("run", COMMAND)
 SCREENS = (TOPOLOGY, RUN_STARTS, RUN)
 
