@@ -47,13 +47,12 @@ def watched(command: str) -> Screen:
 TWO = Chapter(
     "Two nodes, two GPUs on one of them",
     TWO_NODES,
+    # bench last: with its figures, run would weigh the strategies by emulated speeds.
     (
         ("Where are nodes, memory and GPUs?", session.TOPOLOGY),
         ("The same as a drawing", Screen("drawing", "numamirror topology --draw")),
         ("What stands in the way?", Screen("doctor", f"numamirror doctor -- {ENGINE}")),
         ("Can this engine be mirrored?", Screen("check", f"numamirror check -- {ENGINE}")),
-        ("How fast is the memory?", Screen("bench", "numamirror bench --seconds 0.1")),
-        ("What would which strategy give?", Screen("plan", f"numamirror plan {MODEL}")),
         ("Where is the model's page cache?", Screen("cache", f"numamirror cache {MODEL}")),
         ("Bring it to node 1", Screen("warm", f"numamirror cache {MODEL} --warm 1")),
         ("", session.RUN_STARTS),
@@ -71,6 +70,8 @@ TWO = Chapter(
             "What would it read from where without us?",
             Screen("observe", f"numamirror observe -- {ENGINE}", coloured=True),
         ),
+        ("How fast is the memory?", Screen("bench", "numamirror bench --seconds 0.1")),
+        ("What would which strategy give?", Screen("plan", f"numamirror plan {MODEL}")),
     ),
 )
 ONE = Chapter(
