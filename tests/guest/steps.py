@@ -48,6 +48,13 @@ def plain_run(name: str, model: Path, threads: int) -> Step:
     return Step(name, (sys.executable, script, str(model), str(threads)), limit=120)
 
 
+def watched_threads(name: str, model: Path, threads: int, *options: str) -> Step:
+    """`numamirror run OPTIONS`, and on which nodes the engine's threads run."""
+    script = str(HERE / "pin_run.py")
+    command = (sys.executable, script, str(model), str(threads), "--min-size", "1", *options)
+    return Step(name, command, limit=240)
+
+
 def in_cpuset(name: str, limits: Mapping[str, str], step: Step) -> Step:
     """`step` inside a cgroup of its own, whose cpuset files hold `limits`."""
     group = "/sys/fs/cgroup/" + name.replace(" ", "-").replace(",", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from .catalogue import (
 )
 from .conftest import Boot, Model
 from .observed import PAGE_BYTES, nodes_of, pages_in_memory, replicas_by_policy
-from .vm import Guest, Result
+from .vm import Guest, Result, Step
 
 BOTH = "cpu+memory"
 
@@ -113,6 +114,13 @@ MIRRORED = [case for case in CASES if case.replicas]
 ALONE = [case for case in CASES if not case.replicas]
 
 
+def pinning_steps(model: Path) -> list[Step]:
+    return [
+        steps.watched_threads("threads", model, 4),
+        steps.watched_threads("pinned threads", model, 4, "--pin"),
+    ]
+
+
 def guest_name(case: Case) -> str:
     return case.guest.name
 
@@ -130,6 +138,7 @@ def results_of(boot_guest: Boot, model: Model) -> Callable[[Case], dict[str, Res
                 steps.topology(),
                 steps.observed_run("run", path, "--min-size", "1"),
                 steps.plain_run("plain", path, threads=len(CASES[case_index].readers)),
+                *(pinning_steps(path) if guest is UNEQUAL_SOCKETS else []),
             ],
         )
 
@@ -235,3 +244,26 @@ class TestMachinesWithNothingToMirror:
     def test_inspect_does_not_advise_what_cannot_help(self, case: Case, seen: Any) -> None:
         remedies = [sentence["remedy"] for sentence in seen["inspect"]["verdict"]]
         assert not any("numamirror run" in remedy for remedy in remedies)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.guest is UNEQUAL_SOCKETS], ids=guest_name)
+class TestThreads:
+    """Four threads, three cores on node 0 and one on node 1; all were bound to node 0."""
+
+    def test_without_pin_they_stay_where_they_were_put(self, results: dict[str, Result]) -> None:
+        assert results["threads"].json()["threads"] == {"0": 4}
+
+    def test_with_pin_each_socket_has_as_many_as_cores(self, results: dict[str, Result]) -> None:
+        seen = results["pinned threads"].json()
+        assert seen["threads"] == {"0": 3, "1": 1}
+        assert seen["exit"] == 0
+
+    def test_pinned_or_not_the_text_is_the_same(self, results: dict[str, Result]) -> None:
+        pinned, free = results["pinned threads"].json(), results["threads"].json()
+        assert pinned["first"] == pinned["last"] == free["first"] == free["last"]
+
+    def test_the_thread_that_calls_the_engine_gets_its_cpus_back(
+        self, results: dict[str, Result]
+    ) -> None:
+        masks = results["pinned threads"].json()["masks"]
+        assert sorted(masks) == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3], [3]]
