@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from numamirror_cli.engine.engines import IN_PROGRAM_NAMED, Engine
 from numamirror_cli.engine.examination import Examination, Found
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
 from numamirror_cli.engine.symbols import Symbol
+from numamirror_cli.report.tables import facts_table
 from numamirror_cli.report.text import printable
 
 SCHEMA = 1
@@ -25,13 +25,12 @@ _SECCOMP = {0: "none", 1: "strict", 2: "a filter is on: it may refuse memory pol
 
 def render_check(examination: Examination) -> RenderableType:
     """What was found, a line for each fact; the verdict and its remedy last."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for heading, lines in _facts(examination):
-        for number, line in enumerate(lines):
-            table.add_row("" if number else heading, Text(printable(line)))
-    return Group(table, Text(), *_verdict(examination.reach))
+    rows = [
+        ("" if number else heading, printable(line))
+        for heading, lines in _facts(examination)
+        for number, line in enumerate(lines)
+    ]
+    return Group(facts_table(rows), Text(), *_verdict(examination.reach))
 
 
 def _facts(examination: Examination) -> Iterator[tuple[str, list[str]]]:

@@ -17,7 +17,7 @@ from numamirror_cli.plan.layout import MIRROR
 from numamirror_cli.plan.predict import Range
 from numamirror_cli.plan.ram import Need
 from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
-from numamirror_cli.report.tables import plain_table
+from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
 
@@ -33,13 +33,7 @@ def render_plan(estimate: Estimate) -> RenderableType:
 
 
 def _facts(lines: Sequence[tuple[str, str]]) -> Table:
-    """A bold word, and a sentence with a hanging indent."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(min_width=10)
-    table.add_column(overflow="fold")
-    for label, sentence in lines:
-        table.add_row(Text(label, style="bold"), Text(printable(sentence)))
-    return table
+    return facts_table(((label, printable(sentence)) for label, sentence in lines), word_width=10)
 
 
 def _model_lines(estimate: Estimate) -> list[tuple[str, str]]:

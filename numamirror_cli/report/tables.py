@@ -18,10 +18,13 @@ def plain_table(*columns: str, right: Collection[str] = ()) -> Table:
     return table
 
 
-def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
-    """A bold word, and a sentence with a hanging indent; the word is "" where it stands above."""
+def facts_table(facts: Iterable[tuple[str, str]], word_width: int | None = None) -> Table:
+    """A bold word, and a sentence with a hanging indent; the word is "" where it stands above.
+
+    word_width: letters that the words' column has at least, so that several tables line up.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, min_width=word_width)
     table.add_column(overflow="fold")
     for label, sentence in facts:
         table.add_row(Text(label, style="bold"), Folded(sentence))
