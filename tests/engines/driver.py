@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -18,6 +19,10 @@ GENERATING_SINCE = "driver: generating since "
 PROMPT = (
     "A memory controller that is near answers sooner than one that is far. The capital of France is"
 )
+
+
+# What a shell starts in its background ignores Ctrl-C, and so would the engines, which end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

@@ -124,9 +124,11 @@ def xllamacpp_2026_6() -> Path:
 
 
 def installed(module: str) -> None:
-    """Raises Unavailable unless Python finds the module, of the extra `engines`."""
+    """Raises Unavailable unless Python finds the module, of one of the extras."""
     if importlib.util.find_spec(module) is None:
-        raise Unavailable(f"{module} is not installed; pip install the extra `engines`")
+        raise Unavailable(
+            f"{module} is not installed; pip install the extras `engines` and `engines-full`"
+        )
 
 
 def npm() -> list[str]:

@@ -38,7 +38,8 @@ def names_by_version() -> Mapping[Version, frozenset[str]]:
             images = read_images(seen.engine.libraries)
             names = frozenset(name for image in images for name in image.defines)
             number = tuple(map(int, version.groups()))
-            found[number] = found.get(number, frozenset()) | names
+            if names:  # an engine inside its program exports nothing
+                found[number] = found.get(number, frozenset()) | names
     if len(found) < 4:
         pytest.skip(f"only {len(found)} versions of ggml can be had here")
     return found
