@@ -73,9 +73,8 @@ engines-table: $(VENV)/.all
 test-reliability: $(VENV)/.all
 	$(PYTHON) -m pytest tests/reliability
 
-# Two guests at a time: each has little to do for more than one CPU.
 test-guest: $(VENV)/.all
-	$(PYTHON) -m pytest -n 2 --dist loadgroup tests/guest
+	$(PYTHON) -m pytest tests/guest
 
 # Apart from `make test`: it builds wheels and a Debian, and takes some minutes.
 test-packaging: wheels

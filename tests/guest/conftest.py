@@ -21,15 +21,6 @@ Boot = Callable[[Guest, Sequence[Step]], dict[str, Result]]
 Model = Callable[[str], Path]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares a boot is run by one process (pytest-xdist, `--dist loadgroup`)."""
-    for item in items:
-        shared = (
-            "hostile" if "hostile_boot" in getattr(item, "fixturenames", ()) else item.path.name
-        )
-        item.add_marker(pytest.mark.xdist_group(shared))
-
-
 @pytest.fixture(scope="session")
 def boot_guest(tmp_path_factory: pytest.TempPathFactory) -> Boot:
     """boot_guest(guest, steps): one boot, the results of its steps by name."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +31,6 @@ class Kernel:
 def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "numamirror-tests" / "kernel"
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Held by one process of tests at a time: the others find what it has fetched."""
-    cache = cache_directory()
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def find_kernel() -> Kernel:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .initramfs import build_initramfs
-from .kernel import alone, find_kernel, find_qemu
+from .kernel import find_kernel, find_qemu
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -107,8 +107,7 @@ def boot(guest: Guest, steps: Sequence[Step], work: Path, limit: float = 180) ->
     Raises Missing when this machine lacks a kernel or QEMU, GuestFailure when the guest did not
     come to its end.
     """
-    with alone():
-        qemu, kernel = find_qemu(), find_kernel()
+    qemu, kernel = find_qemu(), find_kernel()
     compile_for_guest()
     exchange = work / "exchange"
     exchange.mkdir(parents=True)
