@@ -1,14 +1,14 @@
 /* A program's file. Nothing outside of it is looked at, whatever its tables say. */
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "static_files.h"
+#include "sys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     struct nm_elf elf;
     struct nm_files files;
-    int fd = memfd_create("program", 0);
+    int fd = nm_memfd("program");
     if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes) abort();
     if (nm_elf_read(&elf, fd)) {
         size_t length = 0;
