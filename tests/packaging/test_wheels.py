@@ -196,8 +196,9 @@ def test_a_real_engine_is_mirrored_by_the_shim_of_the_wheel(
 def test_core_and_seams_pass_their_tests_on_that_processor(processor: str, tmp_path: Path) -> None:
     run = runner(processor)
     build = build_native_tests(processor, run, tmp_path)
-    # qemu-user has no seccomp.
-    left_out = ["--exclude-regex", "^filter$"] if run else []
+    # All is stripped, as the wheels are: an engine inside a program has no names there. qemu-user
+    # has no seccomp, and other pages than those of which it tells.
+    left_out = ["--exclude-regex", f"^front_inside{'|^filter$|^first_touch$' if run else ''}"]
     ctest = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "120"]
     done = subprocess.run([*ctest, *left_out], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
