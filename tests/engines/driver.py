@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
@@ -73,7 +74,9 @@ def parse_options(description: str) -> Options:
 def pause_after_warm_up(options: Options) -> None:
     """Sleeps, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
     time.sleep(options.pause)
-    print(f"{GENERATING_SINCE}{time.monotonic():.6f}", file=sys.stderr, flush=True)
+    sys.stderr.flush()
+    # In one piece: the engine's threads write there too.
+    os.write(sys.stderr.fileno(), f"{GENERATING_SINCE}{time.monotonic():.6f}\n".encode())
 
 
 def print_result(engine: str, generations: list[Generation]) -> None:
