@@ -36,15 +36,27 @@ _GENERIC = {
     "move_pages": 239,
     "memfd_create": 279,
 }
-# How files and their page cache are read.
-_X86_64_FILES = {"pread64": 17, "mincore": 27, "fadvise64": 221, "preadv2": 327}
-_GENERIC_FILES = {"pread64": 67, "preadv2": 286, "fadvise64": 223, "mincore": 232}
+# How files and their page cache are read, and what the launcher asks of itself.
+_X86_64_ASKING = {
+    "pread64": 17,
+    "mincore": 27,
+    "sched_getaffinity": 204,
+    "fadvise64": 221,
+    "preadv2": 327,
+}
+_GENERIC_ASKING = {
+    "pread64": 67,
+    "sched_getaffinity": 123,
+    "fadvise64": 223,
+    "mincore": 232,
+    "preadv2": 286,
+}
 # AUDIT_ARCH_* of linux/audit.h; the numbers of asm/unistd_64.h and asm-generic/unistd.h; and
 # seccomp(2)'s own.
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64 | _X86_64_FILES, 317),
-    "aarch64": (0xC00000B7, _GENERIC | _GENERIC_FILES, 277),
-    "riscv64": (0xC00000F3, _GENERIC | _GENERIC_FILES, 277),
+    "x86_64": (0xC000003E, _X86_64 | _X86_64_ASKING, 317),
+    "aarch64": (0xC00000B7, _GENERIC | _GENERIC_ASKING, 277),
+    "riscv64": (0xC00000F3, _GENERIC | _GENERIC_ASKING, 277),
 }
 CALLS = tuple(_X86_64)
 

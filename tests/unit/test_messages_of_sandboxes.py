@@ -33,11 +33,11 @@ try:
 except NumaMirrorError as error:
     print(error.message)
 """
-AFFINITY = """
-import os
+FIRST_CPU = min(os.sched_getaffinity(0))
+AFFINITY = f"""
 from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.report.run import notice_line
-print(notice_line(inherit_affinity({min(os.sched_getaffinity(0))})))
+print(notice_line(inherit_affinity([{FIRST_CPU}])))
 """
 POLICY = """
 from numamirror_cli.launch.policy import inherit_policy
@@ -60,12 +60,21 @@ def test_a_refused_affinity_leaves_the_program_where_it_was() -> None:
     assert said == "threads keep the CPUs that they had: sched_setaffinity: EPERM"
 
 
+def test_an_affinity_that_nobody_confirms_is_said_to_be_unverified() -> None:
+    """It was set: that the threads keep what they had would not be true."""
+    said = run_denied(["sched_getaffinity"], EPERM, AFFINITY)
+    assert said == (
+        f"CPUs {FIRST_CPU} were set for all threads and could not be verified: "
+        "sched_getaffinity: EPERM"
+    )
+
+
 def test_an_affinity_that_did_not_hold_is_not_called_set() -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: no affinity differs from another")
     said = run_denied(["sched_setaffinity"], PRETEND, AFFINITY)
     assert said.startswith("threads may run on CPUs ")
-    assert said.endswith(f", not {min(os.sched_getaffinity(0))}")
+    assert said.endswith(f", not {FIRST_CPU}")
 
 
 def test_a_policy_that_did_not_hold_is_not_called_set() -> None:
