@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
+from numamirror_cli.memory.lock_limit import read_lock_limit
 from numamirror_cli.plan.bandwidth import Bandwidth, bandwidth_by_hand
 from numamirror_cli.plan.bench_result import bandwidth_of, identify
 from numamirror_cli.plan.bench_store import load, load_for
@@ -77,7 +77,7 @@ def command(
     with open_root(root) as directory:
         machine = read_machine(directory)
         figures = _bandwidth(machine, directory, bandwidth, bench_path)
-    limit = _memory_lock_limit() if root == Path("/") else None
+        limit = read_lock_limit(directory)
     placed = _with_home(machine, home)
     result = estimate(Request(header, placed, arguments, figures, rate, limit))
     if as_json:
@@ -126,8 +126,3 @@ def _read_measured(text: str) -> Measured:
             exit_code=2,
         )
     return Measured(strategy, tokens)
-
-
-def _memory_lock_limit() -> int | None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    return None if soft == resource.RLIM_INFINITY else soft

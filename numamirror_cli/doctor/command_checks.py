@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts, Subject
-from numamirror_cli.doctor.settings import UNLIMITED, Settings
+from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN
 from numamirror_cli.machine.cores import cpus_in_order
 from numamirror_cli.machine.model import Machine
+from numamirror_cli.memory.lock_limit import UNLIMITED
 from numamirror_cli.memory.model_cache import ModelCache
 from numamirror_cli.plan.advice import LockLimit
 from numamirror_cli.plan.cores import cores_by_mirror_node
@@ -113,7 +114,7 @@ def _lock_limit(settings: Settings, estimate: Estimate) -> Iterator[Check]:
         return
     copies = max(1, len(estimate.there))
     need = estimate.workload.resident
-    if settings.may_lock_all or limit == UNLIMITED:
+    if limit == UNLIMITED:
         yield Check("memlock", OK, "no limit")
     elif not estimate.request.arguments.mlock:
         yield Check("memlock", OK, f"limit {size(limit)}; without --mlock nothing is locked")

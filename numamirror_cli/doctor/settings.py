@@ -8,11 +8,9 @@ from pathlib import Path
 
 from numamirror_cli.machine.tree import Tree, decimal
 from numamirror_cli.memory.kernel import read_numa_balancing
+from numamirror_cli.memory.lock_limit import read_lock_limit
 
-UNLIMITED = -1
-_CAP_IPC_LOCK = 14  # linux/capability.h
 _HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
-_LOCK_LIMIT = re.compile(r"^Max locked memory +(unlimited|\d+) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,6 @@ class Settings:
 
     huge_pages: "always", "madvise" or "never", "" where there are none. max_map_count: mappings
     that a process may have. swap_total, swap_used, lock_limit: bytes; the latter UNLIMITED too.
-    may_lock_all: this process is above the limit (CAP_IPC_LOCK).
     """
 
     numa_balancing: int | None = None
@@ -30,7 +27,6 @@ class Settings:
     swap_total: int | None = None
     swap_used: int | None = None
     lock_limit: int | None = None
-    may_lock_all: bool = False
 
 
 def read_settings(root: Path = Path("/")) -> Settings:
@@ -43,8 +39,7 @@ def read_settings(root: Path = Path("/")) -> Settings:
         max_map_count=decimal(tree.text("proc/sys/vm/max_map_count") or ""),
         swap_total=total,
         swap_used=None if total is None or free is None else max(0, total - free),
-        lock_limit=_lock_limit(tree),
-        may_lock_all=_may_lock_all(tree),
+        lock_limit=read_lock_limit(root),
     )
 
 
@@ -61,16 +56,3 @@ def _huge_pages(tree: Tree) -> str | None:
 def _meminfo(tree: Tree, name: str) -> int | None:
     match = re.search(rf"^{name}: +(\d+) kB$", tree.text("proc/meminfo") or "", re.MULTILINE)
     return int(match[1]) * 1024 if match else None
-
-
-def _lock_limit(tree: Tree) -> int | None:
-    """The soft limit of RLIMIT_MEMLOCK (proc(5), limits)."""
-    match = _LOCK_LIMIT.search(tree.text("proc/self/limits") or "")
-    if match is None:
-        return None
-    return UNLIMITED if match[1] == "unlimited" else int(match[1])
-
-
-def _may_lock_all(tree: Tree) -> bool:
-    match = re.search(r"^CapEff:\s+([0-9a-f]+)", tree.text("proc/self/status") or "", re.MULTILINE)
-    return bool(match and int(match[1], 16) >> _CAP_IPC_LOCK & 1)

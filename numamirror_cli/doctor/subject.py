@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from numamirror_cli.doctor.facts import Facts, Subject
-from numamirror_cli.doctor.settings import UNLIMITED
 from numamirror_cli.engine.examination import examine_command
 from numamirror_cli.engine.followed import program_arguments
 from numamirror_cli.engine.privileges import this_caller
@@ -49,8 +48,7 @@ def _estimate(subject: Subject, facts: Facts) -> Estimate:
     # Not before there is a model to read: gguf takes a while to import.
     from numamirror_cli.plan.gguf_header import read_model
 
-    limit = None if facts.settings.lock_limit == UNLIMITED else facts.settings.lock_limit
-    header = read_model(Path(subject.model))
+    header, limit = read_model(Path(subject.model)), facts.settings.lock_limit
     return estimate(Request(header, facts.machine, subject.arguments, memlock=limit))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from numamirror_cli.memory.lock_limit import UNLIMITED
 from numamirror_cli.plan.engine_args import EngineArguments
 from numamirror_cli.plan.ram import Ram
 
@@ -72,8 +73,8 @@ def pinned_too_large(
 def lock_limit(
     need: int, copies: int, limit: int | None, arguments: EngineArguments
 ) -> LockLimit | None:
-    """Whether --mlock needs more than RLIMIT_MEMLOCK allows (None: unlimited), in bytes."""
-    if not arguments.mlock or limit is None or need * copies <= limit:
+    """Whether --mlock needs more than RLIMIT_MEMLOCK allows, in bytes (None: not known)."""
+    if not arguments.mlock or limit is None or limit == UNLIMITED or need * copies <= limit:
         return None
     return LockLimit(need, copies, limit)
 

@@ -41,7 +41,8 @@ GB = 1e9
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be planned. memlock: RLIMIT_MEMLOCK in bytes, None when it is unlimited."""
+    """What is to be planned. memlock: RLIMIT_MEMLOCK in
+    bytes, UNLIMITED where it is, None when not known."""
 
     model: Model
     machine: Machine

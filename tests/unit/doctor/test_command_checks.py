@@ -12,10 +12,11 @@ from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.command_checks import command_checks
 from numamirror_cli.doctor.diagnosis import gather_facts
 from numamirror_cli.doctor.facts import Facts, Subject
-from numamirror_cli.doctor.settings import UNLIMITED, Settings
+from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.engine.examination import Examination
 from numamirror_cli.engine.followed import Followed
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
+from numamirror_cli.memory.lock_limit import UNLIMITED
 from numamirror_cli.memory.model_cache import ModelCache
 from numamirror_cli.memory.page_cache import CacheState
 from numamirror_cli.plan.engine_args import parse_engine_args
@@ -150,7 +151,6 @@ def test_n03_locked_memory_is_summed_over_the_copies(make_root: MakeRoot, shared
     [
         (Settings(lock_limit=65536), [], "limit 64 KiB; without --mlock nothing is locked"),
         (Settings(lock_limit=UNLIMITED), ["--mlock"], "no limit"),
-        (Settings(lock_limit=65536, may_lock_all=True), ["--mlock"], "no limit"),
         (Settings(lock_limit=4 * GIB), ["--mlock"], "limit 4 GiB is enough for --mlock"),
     ],
 )

@@ -12,7 +12,8 @@ import pytest
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.diagnosis import diagnose, gather_facts
 from numamirror_cli.doctor.facts import Facts
-from numamirror_cli.doctor.settings import UNLIMITED, Settings, read_settings
+from numamirror_cli.doctor.settings import Settings, read_settings
+from numamirror_cli.memory.lock_limit import UNLIMITED
 from numamirror_cli.memory.policy import explain_refusal
 from tests.unit.conftest import MakeRoot, write
 from tests.unit.memory.under_seccomp import run_denied
@@ -145,15 +146,16 @@ def test_settings_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
         "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max locked memory         65536                unlimited            bytes     \n",
     )
-    write(tmp_path / "proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\n")
+    write(tmp_path / "proc/self/status", "Name:\tx\nCapEff:\t0000000000003fff\n")
     write(tmp_path / "proc/meminfo", "MemTotal: 10 kB\nSwapTotal: 8 kB\nSwapFree: 2 kB\n")
     found = read_settings(tmp_path)
-    assert (found.lock_limit, found.may_lock_all) == (65536, True)
+    assert found.lock_limit == 65536
     assert (found.swap_total, found.swap_used) == (8192, 6144)
+    write(tmp_path / "proc/self/status", "CapEff:\t0000000000004000\n")  # CAP_IPC_LOCK
+    assert read_settings(tmp_path).lock_limit == UNLIMITED
     write(tmp_path / "proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n")
     write(tmp_path / "proc/self/status", "CapEff:\t0000000000003fff\n")
-    found = read_settings(tmp_path)
-    assert (found.lock_limit, found.may_lock_all) == (UNLIMITED, False)
+    assert read_settings(tmp_path).lock_limit == UNLIMITED
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "\0\0", "Max locked memory many\nCapEff: zz"])

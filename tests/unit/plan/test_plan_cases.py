@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from numamirror_cli.memory.lock_limit import UNLIMITED
 from numamirror_cli.plan import advice
 from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.ram import ram_of
@@ -67,6 +68,7 @@ def test_n03_the_limit_on_locked_memory(case: dict[str, Any]) -> None:
     assert "LimitMEMLOCK" in said
     assert "ulimit -l" in said
     assert advice.lock_limit(need, copies, None, locked) is None
+    assert advice.lock_limit(need, copies, UNLIMITED, locked) is None
     assert advice.lock_limit(need, copies, need * copies, locked) is None
     assert advice.lock_limit(need, copies, limit, parse_engine_args([])) is None
 
@@ -132,6 +134,21 @@ def test_n02_plan_warns_of_pinned_memory_that_no_node_holds(
     assert "larger than any node" in said
     assert "GGML_CUDA_NO_PINNED=1" in said
     assert "larger than any node" not in plan("--root", root, model, "--", *pins[:-1]).stdout
+
+
+def test_n03_plan_warns_of_a_limit_on_locked_memory(
+    case: dict[str, Any], make_root: MakeRoot, tmp_path: Path
+) -> None:
+    root = machine_of(make_root, [GIB] * case["copies"])
+    limits = root / "proc/self/limits"
+    limits.write_text(f"Max locked memory  {case['memlock_bytes']}  unlimited  bytes\n")
+    model = model_of(tmp_path, case["need_bytes"])
+    said = " ".join(plan("--root", root, model, "--", "--mlock").stdout.split())
+    assert "need 957 MiB of locked memory for 2 copies, limit 64 KiB" in said
+    assert "raise LimitMEMLOCK= of the unit, or ulimit -l" in said
+    assert "locked memory" not in plan("--root", root, model).stdout
+    limits.write_text("Max locked memory  unlimited  unlimited  bytes\n")
+    assert "locked memory" not in plan("--root", root, model, "--", "--mlock").stdout
 
 
 def test_n04_plan_weighs_one_node_before_two_copies(
