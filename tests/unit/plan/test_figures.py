@@ -142,6 +142,13 @@ FROM_INTERLEAVED = predict_from(Measured("interleave", 4.93), "mirror", DENSE_GB
 BACKWARDS = predict_from(Measured("mirror", 7.89), "interleave", DENSE_GB, MACHINE)
 
 
+def remote_after_local() -> Range:
+    """How many times as fast the same threads are with local weights as with remote ones."""
+    local, remote = (read_seconds(Layout({0: {node: 1.0}}), 1.0, MACHINE).low for node in (0, 1))
+    fixed = FIXED_CPU * local
+    return Range((remote + fixed) / (local + fixed), remote / local)
+
+
 def gain(coverage: float) -> Range:
     """In percent, of a mirror of that coverage against interleaved weights."""
     times = compare("mirror", "interleave", MACHINE, FIXED_CPU, coverage)
@@ -151,6 +158,7 @@ def gain(coverage: float) -> Range:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
+        ("same threads, weights local against remote", remote_after_local()),
         ("dense 16 GiB, interleave", predict("interleave", DENSE_GB, MACHINE, FIXED_CPU)),
         ("dense 16 GiB, mirror", predict("mirror", DENSE_GB, MACHINE, FIXED_CPU)),
         ("the same, from the interleaved figure", FROM_INTERLEAVED),
@@ -167,6 +175,7 @@ def gain(coverage: float) -> Range:
             "2x EPYC 9275F, QwQ-32B: mirror against one node",
             compare("mirror", "bind", MACHINE, FIXED_CPU),
         ),
+        ("2x EPYC 9275F, R1 671B: the same", compare("mirror", "bind", MACHINE, FIXED_CPU)),
     ],
 )
 def test_the_documentation_says_what_the_model_says(row: str, said: Range) -> None:
