@@ -74,21 +74,32 @@ static void prefer_node_of(const struct nm_copy *copy) {
     nm_set_policy(&policy);
 }
 
-/* A block of two copies is touched first, while huge pages are off: it then has a table of small
- * pages, and no huge one can take its place. Off again at the end, lest khugepaged joins it. */
-static void touch_blocks(const struct nm_shape *w, const struct nm_policy *before) {
-    uintptr_t first = first_block(w), end = end_of_blocks(w);
-    int threads = likely_threads();
-    for (uintptr_t block = first; block < end; block += HUGE_PAGE)
-        if (owner_of_block(w, block, threads) < 0) touch(block);
+/* Huge pages are on only while the copy's blocks are touched, and never for a block of two copies:
+ * khugepaged joins small pages at any moment where they are on. */
+static void touch_run(uintptr_t first, uintptr_t end) {
     if (madvise((void *)first, end - first, MADV_HUGEPAGE) != 0) return;
-    for (int copy = 0; copy < nm_config.copies; ++copy) {
-        prefer_node_of(&nm_config.copy[copy]);
-        for (uintptr_t block = first; block < end; block += HUGE_PAGE)
-            if (owner_of_block(w, block, threads) == copy) touch(block);
+    for (uintptr_t block = first; block < end; block += HUGE_PAGE) touch(block);
+    madvise((void *)first, end - first, MADV_NOHUGEPAGE);
+}
+
+static uintptr_t end_of_run(const struct nm_shape *w, uintptr_t first, uintptr_t end, int threads) {
+    int owner = owner_of_block(w, first, threads);
+    uintptr_t block = first;
+    while (block < end && owner_of_block(w, block, threads) == owner) block += HUGE_PAGE;
+    return block;
+}
+
+static void touch_blocks(const struct nm_shape *w, const struct nm_policy *before) {
+    uintptr_t end = end_of_blocks(w), after;
+    int threads = likely_threads();
+    for (uintptr_t first = first_block(w); first < end; first = after) {
+        after = end_of_run(w, first, end, threads);
+        int owner = owner_of_block(w, first, threads);
+        if (owner < 0) continue;
+        prefer_node_of(&nm_config.copy[owner]);
+        touch_run(first, after);
     }
     nm_set_policy(before);
-    madvise((void *)first, end - first, MADV_NOHUGEPAGE);
 }
 
 /* ---- what was given ---- */
