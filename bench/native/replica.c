@@ -110,6 +110,7 @@ static struct nm_arena *as_replica(const struct source *s) {
         const char *from = s->start + i * part;
         pieces[i] = (struct nm_piece){from, nm_arena_take(arena, from, part), part};
     }
+    nm_arena_end_small(arena);
     struct nm_fill fill = {.copy = 0, .pieces = pieces, .count = PIECES, .bytes = s->bytes};
     nm_fill_run(&fill, 1, no_progress);
     return arena;

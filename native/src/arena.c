@@ -54,6 +54,17 @@ struct nm_arena *nm_arena_new(int copy, size_t bytes) {
     return arena;
 }
 
+/* Read while huge pages are off, it has a table of small ones, and no huge one takes its place when
+ * it is filled. Nothing is written: it may hold weights of a build before. */
+void nm_arena_end_small(const struct nm_arena *arena) {
+    size_t rest = arena->used % HUGE_PAGE;
+    if (rest == 0) return;
+    char *block = arena->start + (arena->used - rest);
+    madvise(block, HUGE_PAGE, MADV_NOHUGEPAGE);
+    (void)*(volatile const char *)block;
+    madvise(block, HUGE_PAGE, MADV_HUGEPAGE);
+}
+
 bool nm_arena_pin(struct nm_arena *arena, bool (*pin)(void *start, size_t bytes),
                   void (*unpin)(void *start)) {
     char *start = arena->start + arena->pinned;

@@ -33,6 +33,10 @@ void nm_arena_free(struct nm_arena *arena);
  * alignment of its own buffers). NULL when it is full. */
 char *nm_arena_take(struct nm_arena *arena, const void *primary, size_t bytes);
 
+/* Before what was taken is filled: where it ends inside a huge page, that block gets small ones, so
+ * that no more memory is used than weights fill. */
+void nm_arena_end_small(const struct nm_arena *arena);
+
 /* Pins what is used and not pinned yet, until the arena is freed. False when that fails. */
 bool nm_arena_pin(struct nm_arena *arena, bool (*pin)(void *start, size_t bytes),
                   void (*unpin)(void *start));

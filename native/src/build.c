@@ -160,6 +160,8 @@ static void fill_copies(struct nm_plan *plan) {
     nm_status_set(NM_BUILDING, "");
     for (int copy = 0; copy < nm_config.copies; ++copy)
         if (nm_needs_replica(plan, copy)) plan_copy(plan, copy, count, bytes);
+    for (const struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next)
+        nm_arena_end_small(arena);
     in_progress = plan;
     nm_fill_run(plan->fills, plan->fill_count, send_progress);
     in_progress = NULL;

@@ -28,7 +28,7 @@ head -c $(($(free) - {left} - 8))M /dev/zero > /run/full/ballast
 while [ $(free) -gt {left} ]; do head -c 1M /dev/zero >> /run/full/ballast; done
 """
 EMPTY = "umount /run/full"
-# The last huge page of a replica may lie on the other node and hold hardly a weight.
+# A full node has room for small pages; whether for a huge one too is luck.
 PAGES_AS_TOUCHED = "echo never > /sys/kernel/mm/transparent_hugepage/enabled"
 # Page cache that the kernel counts as free for the asking, and which is not.
 KEEP = """
