@@ -95,6 +95,7 @@ def mirror() -> dict[str, Any] | None:
         return None
     return {
         "engine": Path(status.engine).name,
+        "reason": status.reason,
         "gemm_bytes": status.gemm_bytes,
         "mirrored_bytes": status.mirrored_bytes,
         "copies": len(status.copies),

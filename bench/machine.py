@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
 from numamirror_cli import __version__
 from numamirror_cli.memory.kernel import read_numa_balancing
 
-MEMINFO = Path("/proc/meminfo")
+MEMINFO, STAT = Path("/proc/meminfo"), Path("/proc/stat")
 
 
 def describe() -> dict[str, Any]:
@@ -28,6 +30,28 @@ def describe() -> dict[str, Any]:
         "numamirror": __version__,
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+class OtherPrograms:
+    """How many CPUs all other programs had, on average, from its creation on: what a load average
+    cannot tell, in which this program is counted as well."""
+
+    def __init__(self) -> None:
+        self._begun, self._before = time.monotonic(), others_seconds()
+
+    def cpus(self) -> float:
+        return round(
+            max(0.0, others_seconds() - self._before) / (time.monotonic() - self._begun), 2
+        )
+
+
+def others_seconds() -> float:
+    """CPU seconds of everything but this process and those that it has waited for; what a
+    hypervisor took away counts too (proc(5): user, nice, system, ..., irq, softirq, steal)."""
+    ticks = [int(word) for word in STAT.read_text().split("\n", 1)[0].split()[1:9]]
+    busy = sum(ticks) - ticks[3] - ticks[4]  # idle, and waiting for a disk
+    ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return busy / os.sysconf("SC_CLK_TCK") - sum(use.ru_utime + use.ru_stime for use in ours)
 
 
 def cpu_model() -> str:

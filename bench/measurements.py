@@ -9,6 +9,6 @@ MEASUREMENTS = {
     "footprint": "What a mirror takes",
     "startup": "How long commands take, and what `run` adds before a program's main",
     "looking": "What a look at a process costs, and what the process feels",
-    "observe_cost": "What observing adds to decoding",
+    "observe_cost": "What observing, and counting experts, adds to decoding",
     "growth": "Lookup and build as models grow",
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bench import figures, page, text
+from bench import __main__ as bench
+from bench import figures, machine, page, text
 from bench.figures import ALONE, DIFFERENCE, RATIO, alone, alternate, compared, interval, spread
 
 
@@ -101,3 +104,30 @@ def test_the_page_has_the_tables_of_the_results_that_are_kept() -> None:
     between = page.PAGE.read_text().partition(page.BEGIN)[2].partition(page.END)[0]
     assert between == page.tables()
     assert "| goal |" in between
+
+
+def test_a_measurement_that_fails_is_shown_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    monkeypatch.setattr(page, "write", lambda: None)
+    for name, measure in {
+        "calls": lambda quick: sys.exit("no engine"),
+        "tokens": lambda quick: [],
+    }.items():
+        monkeypatch.setitem(sys.modules, f"bench.{name}", SimpleNamespace(measure=measure))
+    monkeypatch.setattr(sys, "argv", ["bench", "calls", "tokens"])
+    assert bench.main() == 1
+    assert "no engine" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens.json"]
+
+
+def test_what_other_programs_took_is_all_but_idle_time_and_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(machine, "STAT", stat)
+    stat.write_text("cpu  1000 0 1000 9000 500 0 0 0 0 0\ncpu0 1 2 3\n")
+    before = machine.others_seconds()
+    stat.write_text("cpu  9000 0 3000 99000 9500 100 100 800 0 0\ncpu0 1 2 3\n")
+    assert machine.others_seconds() - before == pytest.approx(110, abs=5)
