@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands import run
-from numamirror_cli.commands.shared import program_argument, verbose_option
+from numamirror_cli.commands.shared import OUTPUT_FILE, program_argument, verbose_option
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES
 from numamirror_cli.launch.strategies import OBSERVE
 
@@ -20,7 +20,7 @@ from numamirror_cli.launch.strategies import OBSERVE
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="Write the plan, the events and what was counted to FILE, as run --json does.",
 )

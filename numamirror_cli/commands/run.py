@@ -11,14 +11,19 @@ from typing import Any
 import click
 
 from numamirror_cli.commands.options import read_budget, read_node_list, read_size
-from numamirror_cli.commands.shared import home_option, program_argument, verbose_option
+from numamirror_cli.commands.shared import (
+    OUTPUT_FILE,
+    home_option,
+    program_argument,
+    verbose_option,
+)
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.launch.environment import child_environment, planned_environment
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, MOST_ADAPT_TOKENS, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
-from numamirror_cli.launch.record import write_whole
+from numamirror_cli.launch.record import is_stream, write_whole
 from numamirror_cli.launch.session import Outcome, Session
 from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
 from numamirror_cli.plan.cores import cores_by_mirror_node
@@ -134,7 +139,7 @@ no such program.
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="Write the plan, the events and the result to FILE.",
 )
@@ -235,7 +240,7 @@ def _show_plan(ready: Preflight, json_file: Path | None) -> None:
         click.echo(line)
     if json_file is not None:
         document = run_json(_plan_object(ready, environment), ready.plan, ready.host, None, None)
-        _write_before(json_file, document)
+        _write_plan(json_file, document)
 
 
 def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -> Outcome:
@@ -260,7 +265,8 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
             say(line)
     if json_file is not None:
         document = run_json(plan_object, plan, ready.host, policy_text, None)
-        _write_before(json_file, document)
+        if not _write_before(json_file, document):
+            json_file = None
     try:
         outcome = session.run(ready.target.path, ready.command, environment)
     finally:
@@ -304,12 +310,26 @@ def _reader(ready: Preflight) -> Reader | None:
     )
 
 
-def _write_before(path: Path, document: dict[str, Any]) -> None:
+def _write_plan(path: Path, document: dict[str, Any]) -> None:
     try:
         write_whole(path, _text(document))
     except OSError as error:
-        message = f"--json {path}: cannot be written: {error.strerror}"
-        raise NumaMirrorError(message, exit_code=2) from None
+        raise NumaMirrorError(_not_written(path, error), exit_code=2) from None
+
+
+def _write_before(path: Path, document: dict[str, Any]) -> bool:
+    """Whether the file can be written, as far as is known. A stream gets one document, the last."""
+    try:
+        if not is_stream(path):
+            write_whole(path, _text(document))
+    except OSError as error:
+        say(f"{_not_written(path, error)}; the program is started all the same")
+        return False
+    return True
+
+
+def _not_written(path: Path, error: OSError) -> str:
+    return f"--json {path}: cannot be written: {error.strerror}"
 
 
 def _write_after(path: Path, document: dict[str, Any]) -> None:

@@ -10,6 +10,9 @@ import click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+# A file of the user's that we write; click would refuse one that may be written and not read.
+OUTPUT_FILE = click.Path(dir_okay=False, readable=False, path_type=Path)
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md)."
 )
@@ -45,7 +48,7 @@ def svg_option(purpose: str) -> Decorator:
     """`--svg FILE`; write_picture writes it."""
     return click.option(
         "--svg",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=OUTPUT_FILE,
         metavar="FILE",
         help=purpose,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from numamirror_cli.commands.pictures import write_picture
-from numamirror_cli.commands.shared import json_option, root_option, svg_option
+from numamirror_cli.commands.shared import OUTPUT_FILE, json_option, root_option, svg_option
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.read import read_machine
@@ -22,7 +22,7 @@ from numamirror_cli.machine.read import read_machine
 @click.option(
     "--gather",
     "archive",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     metavar="FILE.tar.xz",
     help="Write what a bug report needs, without serial numbers, MAC addresses and names.",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -146,48 +144,6 @@ def test_a_dry_run_with_require_mirror_fails_where_there_can_be_none(make_root: 
     root = make_root({0: {"cpus": "0-7"}})
     result = numamirror_run("--dry-run", "--root", root, "--require", "mirror", "true")
     assert (result.returncode, result.stdout) == (125, "")
-
-
-@pytest.mark.parametrize("path", ["no/such/directory/run.json", "file/run.json"])
-def test_a_json_file_that_cannot_be_written_is_bad_usage_and_starts_nothing(
-    tmp_path: Path, path: str
-) -> None:
-    (tmp_path / "file").touch()
-    result = numamirror_run("--json", tmp_path / path, "touch", tmp_path / "started")
-    assert result.returncode == 2
-    assert f"--json {tmp_path / path}: cannot be written" in result.stderr
-    assert not (tmp_path / "started").exists()
-
-
-def test_the_plan_is_in_the_json_file_while_the_program_runs(record: Recorded) -> None:
-    code = f"cat {record.path}"
-    shown = json.loads(numamirror_run("--json", record.path, "sh", "-c", code).stdout)
-    assert shown["plan"]["command"] == ["sh", "-c", code] and shown["child"] is None
-    assert record.read()["child"]["exit_code"] == 0
-
-
-def test_no_other_file_is_left_beside_the_json_file(record: Recorded) -> None:
-    numamirror_run("--json", record.path, "true")
-    assert list(record.path.parent.iterdir()) == [record.path]
-
-
-def test_an_existing_json_file_keeps_its_mode_and_a_link_stays_a_link(
-    record: Recorded, tmp_path: Path
-) -> None:
-    real = tmp_path / "real"
-    real.touch(0o640)
-    real.chmod(0o640)
-    record.path.symlink_to(real)
-    numamirror_run("--json", record.path, "true")
-    assert record.path.is_symlink() and record.read()["schema"] == 1
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
-
-
-def test_a_device_is_written_to_and_not_replaced() -> None:
-    before = Path("/dev/null").stat()
-    assert numamirror_run("--json", "/dev/null", "true").returncode == 0
-    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-    assert Path("/dev/null").stat().st_ino == before.st_ino
 
 
 def test_help_names_every_option_and_the_exit_status() -> None:
