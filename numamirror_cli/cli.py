@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -52,10 +53,35 @@ def cli() -> None:
 def main() -> None:
     """Entry point: runs the group and shows a NumaMirrorError once, on stderr."""
     try:
-        cli(prog_name="numamirror")
+        _run_cli()
     except NumaMirrorError as error:
-        # click's echo, since print would fall back to stdout when stderr is closed.
-        click.echo(f"numamirror: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"numamirror: {error.hint}", err=True)
+        _show(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Without a file's name: of our stdout, and even the flush at the end would fail again.
+        sys.stdout = None
+        if error.errno != errno.EPIPE:
+            _show(NumaMirrorError(f"the report cannot be written: {error.strerror}"))
+        sys.exit(1)
+
+
+def _run_cli() -> None:
+    try:
+        cli(prog_name="numamirror")
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _show(error: NumaMirrorError) -> None:
+    from numamirror_cli.report.run import say, write_message
+    from numamirror_cli.report.text import printable
+
+    first, *listed = error.message.split("\n")
+    say(first)
+    for line in listed:
+        write_message(f"{printable(line)}\n")
+    if error.hint:
+        say(error.hint)

@@ -29,7 +29,6 @@ MAKERS = {
     "BadParameter": ("message",),
     "Check": ("", "", "text", "remedy"),
     "say": ("line",),
-    "_say": ("line",),
 }
 # Letters of a message that a test must quote to count as one that brings it about.
 QUOTE = 16

@@ -23,6 +23,7 @@ from numamirror_cli.memory.policy import Policy
 from numamirror_cli.report.cache import cache_json, left_text, missed_text, render_cache
 from numamirror_cli.report.console import print_report
 from numamirror_cli.report.reading import reading_progress
+from numamirror_cli.report.run import say
 
 
 @click.command()
@@ -69,7 +70,7 @@ def _evict(model: Model) -> ModelCache:
     evict_model(model)
     after = _look(model)
     if left := left_text(after):
-        _say(left)
+        say(left)
     return after
 
 
@@ -78,9 +79,5 @@ def _warm(model: Model, policy: Policy) -> ModelCache:
         warm_model(model, policy, tell)
     after = _look(model)
     if missed := missed_text(after, policy):
-        _say(missed)
+        say(missed)
     return after
-
-
-def _say(message: str) -> None:
-    click.echo(f"numamirror: {message}", err=True)

@@ -17,6 +17,7 @@ from numamirror_cli.memory.inspection import Inspection, inspect_process
 from numamirror_cli.memory.process import Process, is_same
 from numamirror_cli.memory.settle import pause_after, wait_until_settled
 from numamirror_cli.report.judgement import judge
+from numamirror_cli.report.run import say
 
 
 @click.command()
@@ -92,7 +93,7 @@ def _find(target: str, no_follow: bool, root: Path) -> Process:
     named = the_process(target, root)
     process = named if no_follow else follow_wrapper(named, root)
     if process != named:
-        _say(
+        say(
             f"{named.pid} ({named.command}) has started {process.pid} ({process.command}), "
             "which is shown"
         )
@@ -104,7 +105,7 @@ def _settle(process: Process, interval: float, quiet_for: float) -> None:
 
     with SettlingLine() as line:
         settled = wait_until_settled(process.pid, quiet_for, interval, line.show)
-    _say(f"settled after {settled.seconds:.0f} s: nothing has moved for {quiet_for:g} s")
+    say(f"settled after {settled.seconds:.0f} s: nothing has moved for {quiet_for:g} s")
 
 
 def _watch(process: Process, exact: bool, as_json: bool, interval: float) -> None:
@@ -125,7 +126,7 @@ def _watch(process: Process, exact: bool, as_json: bool, interval: float) -> Non
     except NumaMirrorError:
         if is_same(process):
             raise
-        _say(f"process {process.pid} ({process.command}) has ended")
+        say(f"process {process.pid} ({process.command}) has ended")
 
 
 def _show(inspection: Inspection, as_json: bool, indent: int | None = 2) -> None:
@@ -143,7 +144,3 @@ def _draw(inspection: Inspection, file: Path) -> None:
     from numamirror_cli.report.inspect_svg import inspection_svg
 
     write_picture(file, inspection_svg(inspection, judge(inspection), datetime.now()))
-
-
-def _say(message: str) -> None:
-    click.echo(f"numamirror: {message}", err=True)

@@ -1,0 +1,51 @@
+"""A report that has nowhere to go is said in one line, whatever the command."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.unit.launch.conftest import NUMAMIRROR, environment
+
+REPORTS = ["topology", "topology --json", "doctor", "--version", "run --help", "completion bash"]
+
+
+def to(target: str, words: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """`numamirror WORDS` with its stdout redirected as a shell does."""
+    script = f"{' '.join(NUMAMIRROR)} {words} {target}"
+    env = environment(**changes)
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+@pytest.mark.parametrize("words", REPORTS)
+def test_a_full_disk_is_said(words: str, unbuffered: str | None) -> None:
+    done = to(">/dev/full", words, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 1
+    assert done.stderr == "numamirror: the report cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+@pytest.mark.parametrize("words", REPORTS)
+def test_a_reader_that_has_left_is_no_matter(words: str, unbuffered: str | None) -> None:
+    done = to("| true", words, PYTHONUNBUFFERED=unbuffered)
+    assert done.stderr == ""
+
+
+def test_a_closed_stdout_is_said() -> None:
+    done = to(">&-", "topology")
+    assert done.returncode == 1
+    assert "the report cannot be written: standard output is closed" in done.stderr
+
+
+def test_what_others_wrote_into_a_name_steers_no_terminal() -> None:
+    done = to("", r"inspect $'\e[2Jnone'")
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr and r"\x1b[2Jnone" in done.stderr
