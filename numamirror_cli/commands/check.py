@@ -21,6 +21,7 @@ from numamirror_cli.engine.examination import (
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory.find import pid_named
 from numamirror_cli.memory.running import read_running
 from numamirror_cli.memory.seccomp import read_seccomp
 
@@ -71,8 +72,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
 def _examine(words: tuple[str, ...]) -> Examination:
     shim, caller = find_shim(os.environ), this_caller()
     alone = words[0] if len(words) == 1 else ""
-    if alone.isascii() and alone.isdecimal():
-        return examine_running(read_running(int(alone)), shim, caller)
+    if (pid := pid_named(alone)) is not None:
+        return examine_running(read_running(pid), shim, caller)
     if alone and _is_library(Path(alone)):
         return examine_library(Path(alone), shim, os.environ)
     examination = examine_command(words, shim, caller, os.environ)

@@ -23,8 +23,8 @@ def machine_checks(facts: Facts) -> Iterator[Check]:
     """All checks of the machine, in the order in which a reader needs them."""
     machine = facts.machine
     yield _sockets(facts)
-    yield _nodes(machine)
     if machine.numa:
+        yield _nodes(machine)
         yield _allowed_cpus(machine)
         yield _allowed_memory(machine)
     yield from _gpus(machine)

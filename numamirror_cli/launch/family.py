@@ -20,15 +20,23 @@ def is_descendant(pid: int, ancestor: int) -> bool:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """The process itself and all below it that live, parents before children."""
+    """The process itself and all below it that live, parents before children; itself alone where
+    there is no /proc."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            children.setdefault(_parent(int(entry.name)), []).append(int(entry.name))
+    for pid in _all_pids():
+        children.setdefault(_parent(pid), []).append(pid)
     family = [ancestor]
     for pid in family:
-        family += sorted(children.get(pid, ()))
+        # Taken away, since two that were read one after the other can seem each other's parents.
+        family += sorted(children.pop(pid, ()))
     return family
+
+
+def _all_pids() -> list[int]:
+    try:
+        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    except OSError:
+        return []
 
 
 def has_variable(pid: int, name: str, value: str) -> bool:

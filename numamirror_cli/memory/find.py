@@ -9,6 +9,7 @@ from pathlib import Path
 
 from numamirror_cli.engine.wrappers import behind_loader
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.process import Process, read_process
@@ -43,8 +44,10 @@ def the_process(name: str, root: Path = Path("/")) -> Process:
 
     Raises NumaMirrorError when there is none, or when there are several, which it lists.
     """
-    if name.isascii() and name.isdecimal():
-        return read_process(int(name), root)
+    if (pid := pid_named(name)) is not None:
+        return read_process(pid, root)
+    if not name:
+        raise NumaMirrorError("the process's name is empty", exit_code=2)
     found = find_processes(name, root)
     if len(found) == 1:
         return found[0]
@@ -54,6 +57,11 @@ def the_process(name: str, root: Path = Path("/")) -> Process:
     raise NumaMirrorError(
         f"{len(found)} processes are called {name!r}:\n{listed}", hint="give the number of one"
     )
+
+
+def pid_named(word: str) -> int | None:
+    """The pid that a word is; None for a name. No pid has more digits than this lets pass."""
+    return int(word) if word.isascii() and word.isdecimal() and len(word) < 20 else None
 
 
 def follow_wrapper(process: Process, root: Path = Path("/")) -> Process:
@@ -107,7 +115,7 @@ def program_name(process: Process, extents: Sequence[Extent] = ()) -> str:
 
 def all_processes(root: Path = Path("/")) -> Iterator[Process]:
     """Every process that may be read, in pid order; those that end meanwhile are left out."""
-    pids = (int(entry.name) for entry in (root / "proc").iterdir() if entry.name.isdecimal())
+    pids = (int(name) for name in Tree(root).names("proc") if name.isdecimal())
     for pid in sorted(pids):
         try:
             yield read_process(pid, root)
@@ -116,11 +124,19 @@ def all_processes(root: Path = Path("/")) -> Iterator[Process]:
 
 
 def descendants(process: Process, everyone: Sequence[Process]) -> Iterator[Process]:
-    """All processes that descend from one, children before their own."""
-    for child in everyone:
-        if child.parent == process.pid:
-            yield child
-            yield from descendants(child, everyone)
+    """All processes that descend from one, children before their own.
+
+    Each once: /proc is read one process after the other, so that two can seem to be each other's
+    parents.
+    """
+    seen, waiting = {process.pid}, [process.pid]
+    while waiting:
+        parent = waiting.pop()
+        for child in everyone:
+            if child.parent == parent and child.pid not in seen:
+                seen.add(child.pid)
+                waiting.append(child.pid)
+                yield child
 
 
 def _without_ourselves(everyone: Sequence[Process]) -> tuple[Process, ...]:

@@ -102,6 +102,9 @@ def explain(error: OSError, pid: int, name: str, root: Path = Path("/")) -> Numa
     if error.errno in (errno.ENOENT, errno.ESRCH):
         if not (proc_dir(pid, root) / "stat").exists():
             return NumaMirrorError(f"no process {pid}")
+        if name == "exe":
+            what = "it has ended, or is a kernel thread"
+            return NumaMirrorError(f"process {pid} runs no program: {what}")
         if name == "numa_maps":
             return NumaMirrorError(
                 "this kernel has no NUMA: /proc/PID/numa_maps does not exist",

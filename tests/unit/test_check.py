@@ -389,3 +389,12 @@ def test_a_process_that_has_ended_meanwhile_is_no_process(start: Callable[..., i
     time.sleep(0.01)
     with pytest.raises(NumaMirrorError, match=f"no process {gone.pid}"):
         check(gone.pid)
+
+
+@pytest.mark.skipif(not Path("/proc/2").exists(), reason="no kernel threads to be seen here")
+def test_a_kernel_thread_runs_no_program() -> None:
+    with pytest.raises(
+        NumaMirrorError, match=r"process 2 runs no program: .* a kernel thread"
+    ) as no:
+        check(2)
+    assert no.value.exit_code == 2

@@ -57,6 +57,7 @@ def test_m04_a_kernel_without_numa_is_no_fault(tmp_path: Path) -> None:
     found = diagnose(gather_facts(tmp_path, (), {}))
     assert not is_bad(found)
     assert "exposes no NUMA nodes" in found[0].text
+    assert "nodes" not in {check.name for check in found}
 
 
 def test_m06_nodes_without_memory_are_named_with_where_their_cpus_read(

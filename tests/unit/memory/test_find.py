@@ -165,3 +165,29 @@ def test_this_command_does_not_find_itself():
     )
     assert found.returncode == 1
     assert "no process is called" in found.stderr
+
+
+def test_a_number_that_no_process_has_is_no_process(root: Path) -> None:
+    for number in ("0", "99999999999999999", "1" * 5000):
+        with pytest.raises(NumaMirrorError, match="no process"):
+            the_process(number, root)
+
+
+def test_an_empty_name_means_no_process_instead_of_all(root: Path) -> None:
+    add(root, 10, "llama-server")
+    with pytest.raises(NumaMirrorError, match="the process's name is empty"):
+        the_process("", root)
+
+
+def test_without_proc_there_is_no_process(tmp_path: Path) -> None:
+    with pytest.raises(NumaMirrorError, match="no process is called"):
+        the_process("llama-server", tmp_path)
+
+
+def test_processes_that_seem_to_be_each_others_parents_are_looked_at_once(root: Path) -> None:
+    """/proc is read one process after the other, and pids are used again meanwhile."""
+    add(root, 10, "sudo", "llama-server", parent=12)
+    add(root, 11, "sh", "-c", "llama-server", parent=10)
+    add(root, 12, "llama-server", parent=11)
+    assert follow_wrapper(the_process("10", root), root).pid == 12
+    assert the_process("llama-server", root).pid == 12
