@@ -126,12 +126,22 @@ static void move_op(struct nm_thread *thread, const struct nm_module *engine, ui
     *op = (uintptr_t)expert.op;
 }
 
-/* Rows of BF16 (the same number in all versions) that are no multiple of eight are turned away by
- * the kernel, and read by a function that is private to its file: from where the op says. */
+/* Rows of these types whose length is no multiple of what the kernel takes at a step are turned
+ * away by it, and read by a function that is private to its file: from where the op says. The
+ * numbers are the same in all versions. */
 static bool is_turned_away(uintptr_t *frame, const struct arguments *at) {
-    enum { BF16 = 30, COLUMNS = 3, STEP = 8 };
-    return (int)*nm_argument(frame, at->weight - 1) == BF16 &&
-           *nm_argument(frame, COLUMNS) % STEP != 0;
+    enum { F32 = 0, F16 = 1, BF16 = 30, COLUMNS = 3 };
+    int type = (int)*nm_argument(frame, at->weight - 1);
+    uintptr_t columns = *nm_argument(frame, COLUMNS);
+    switch (type) {
+        case F32:
+        case F16:
+            return columns % 4 != 0;
+        case BF16:
+            return columns % 8 != 0;
+        default:
+            return false;
+    }
 }
 
 static void move_weight(struct nm_thread *thread, struct nm_module *engine, uintptr_t *frame,

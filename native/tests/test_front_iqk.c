@@ -43,9 +43,12 @@ static void a_row_is_found_without_its_op(void) {
 static void what_the_kernel_turns_away_is_read_from_the_primary(void) {
     struct buffer other = new_model(2 * MIB);
     stand_in_mark_weights(&other);
-    struct tensor weight = new_weight(other.base, TYPE_BF16, 2 * MIB);
-    struct tensor op = new_op(OP_MUL_MAT, &weight);
-    for (int i = 0; i < 3; ++i) CHECK(read_at(&op) == (char *)other.base);
+    static const int types[] = {TYPE_F16, TYPE_BF16};
+    for (size_t i = 0; i < 2; ++i) {
+        struct tensor weight = new_weight((char *)other.base, types[i], 2 * MIB);
+        struct tensor op = new_op(OP_MUL_MAT, &weight);
+        for (int k = 0; k < 3; ++k) CHECK(read_at(&op) == (char *)other.base);
+    }
     stand_in_free(&other);
 }
 

@@ -21,6 +21,8 @@ import numpy.typing as npt
 from paths import cache_dir
 
 TYPES = ("F16", "Q8_0", "Q4_0", "Q3_K", "Q4_K", "IQ2_XXS")
+# Those whose rows may have any length: of the size "odd".
+FLOAT_TYPES = ("F32", "F16", "BF16")
 KINDS = ("moe", "dense")
 SECONDS_OF_A_DAY = 86400
 
@@ -58,13 +60,14 @@ class Shape:
 
 # In "small" every expert tensor is at least 1 MiB in every type; in "tiny" in F16 and Q8_0. "many"
 # has as many experts as today's models; in "broad" one expert is over 100 pages, in Q8_0; in "wide"
-# the output matrix is over 4 huge pages, in Q4_0.
+# the output matrix is over 4 huge pages, in Q4_0; in "odd" the rows of ffn_down are 510 long.
 MOE_SHAPES = {
     "small": Shape("qwen3moe", layers=3, embd=512, ff=1024, vocab=4096),
     "tiny": Shape("qwen3moe", layers=2, embd=256, ff=512, vocab=1024),
     "many": Shape("qwen3moe", layers=2, embd=256, ff=512, vocab=1024, experts=128, experts_used=4),
     "broad": Shape("qwen3moe", layers=1, embd=512, ff=1024, vocab=1024, experts=4),
     "wide": Shape("qwen3moe", layers=1, embd=2048, ff=256, vocab=8192, heads=16, kv_heads=8),
+    "odd": Shape("qwen3moe", layers=2, embd=256, ff=510, vocab=1024),
 }
 
 
@@ -72,7 +75,7 @@ def model(size: str = "small", kind: str = "moe", type_name: str = "Q8_0") -> Pa
     """Path of the generated model in the cache; made on first use, the same bytes each time.
 
     size: of MOE_SHAPES, "small" below 150 MB, "tiny" below 20 MB; kind: one of KINDS; type_name:
-    one of TYPES, used for every matrix. Raises KeyError for another size.
+    one of TYPES, or of FLOAT_TYPES, used for every matrix. Raises KeyError for another size.
     """
     shape = MOE_SHAPES[size] if kind == "moe" else MOE_SHAPES[size].as_dense()
     # Named after this file's content: a changed recipe never meets a model of the old one.
@@ -234,7 +237,8 @@ def made_up_words() -> Iterator[str]:
 def main() -> None:
     if len(sys.argv) != 2:
         for size in MOE_SHAPES:
-            print("\n".join(f"{size}-{kind}-{name}" for kind in KINDS for name in TYPES))
+            types = FLOAT_TYPES if size == "odd" else TYPES
+            print("\n".join(f"{size}-{kind}-{name}" for kind in KINDS for name in types))
         return
     size, kind, type_name = sys.argv[1].split("-")
     print(model(size, kind, type_name))

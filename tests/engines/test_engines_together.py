@@ -1,7 +1,9 @@
-"""What two engines of one process share, and what an engine does without its own kernels."""
+"""What two engines of one process share, and what an engine does where its own kernels do not
+reach."""
 
 from __future__ import annotations
 
+import moe
 import pytest
 from rig import (
     Engine,
@@ -13,7 +15,7 @@ from rig import (
     run_plain,
 )
 from test_engines_mirror import TWO_REPLICAS
-from test_engines_poison import reads_by
+from test_engines_poison import PAGE_BYTES, pages_in, reads_by
 
 
 def test_two_engines_in_one_process_each_call_their_own_functions(
@@ -50,3 +52,18 @@ def test_rows_that_ik_llama_reads_one_by_one_come_from_a_replica(
     preload = ("LD_PRELOAD", f"{no_iqk_library()}:{poison_library()}")
     assert poisoned(preload) == []
     assert poisoned(preload, ("NUMAMIRROR_TEST_NO_REDIRECT", "1")) != []
+
+
+@pytest.mark.parametrize("type_name", moe.FLOAT_TYPES)
+def test_rows_that_ik_llamas_kernels_turn_away_are_read_from_the_primary_and_counted_so(
+    ik_llama: Engine, type_name: str
+) -> None:
+    """Rows that are no multiple of what a kernel takes at a step: nothing that can be interposed
+    reads them."""
+    model = f"odd-moe-{type_name}"
+    run = run_mirrored(ik_llama, model, TWO_REPLICAS, poisoned=True)
+    assert run.line == run_plain(ik_llama, model)
+    assert run.mirror["coverage"] == 1.0
+    assert pages_in(run.poison["reads"]) * PAGE_BYTES > 2**20
+    assert run.mirror["not_redirected"] > 0
+    assert run.mirror["locality"] < 1.0

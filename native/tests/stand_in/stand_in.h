@@ -67,7 +67,7 @@ struct booking {
 struct booking *stand_in_booking(void);
 
 /* The engine takes weights whose type is this itself, as repacked and AMX buffers are. */
-enum { TYPE_F32 = 0, TYPE_EXTRA = 7, TYPE_TILED = 8, TYPE_BF16 = 30 };
+enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_EXTRA = 7, TYPE_TILED = 8, TYPE_BF16 = 30 };
 
 struct buffer *ggml_backend_buft_alloc_buffer(const struct buffer *type, size_t size);
 void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage);

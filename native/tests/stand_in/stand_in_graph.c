@@ -30,7 +30,7 @@ static void compute_op(const struct params *params, struct tensor *op) {
     float c = 0;
     long rows = (long)w->ne[1], stride = (long)w->nb[1];
     if (op->op == OP_MUL_MAT)
-        iqk_mul_mat(rows, 2, 3, w->type == TYPE_BF16 ? TYPE_BF16 : 4, w->data, stride, 7, &c, 9, &c,
+        iqk_mul_mat(rows, 2, 3, w->type == TYPE_F32 ? 4 : w->type, w->data, stride, 7, &c, 9, &c,
                     11, params->ith, params->nth);
     else if (op->op == OP_MUL_MAT_ID && w->type == TYPE_F32)
         iqk_mul_mat_moe(rows, 2, 3, 4, 5, w->data, stride, 8, &c, 10, &c, 12, 13, &c, params->ith,

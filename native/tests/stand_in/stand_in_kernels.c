@@ -35,8 +35,8 @@ void ggml_compute_forward_mul_mat_id_tiled(const struct params *params, struct t
 bool iqk_mul_mat(long rows, long n, long k, int type, const void *weight, long stride, int type_b,
                  const void *b, long stride_b, float *c, long stride_c, int ith, int nth) {
     book(weight, NULL,
-         n == 2 && k == 3 && (type == 4 || type == TYPE_BF16) && type_b == 7 && b == c &&
-             stride_b == 9 && stride_c == 11 && ith < nth);
+         n == 2 && k == 3 && (type == 4 || type == TYPE_F16 || type == TYPE_BF16) && type_b == 7 &&
+             b == c && stride_b == 9 && stride_c == 11 && ith < nth);
     return rows * stride > 0;
 }
 
