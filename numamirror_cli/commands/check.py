@@ -19,11 +19,12 @@ from numamirror_cli.engine.examination import (
     examine_running,
 )
 from numamirror_cli.engine.privileges import this_caller
+from numamirror_cli.engine.reach import POLICY_ONLY, Reach
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.find import pid_named
 from numamirror_cli.memory.running import read_running
-from numamirror_cli.memory.seccomp import read_seccomp
+from numamirror_cli.memory.seccomp import read_seccomp, say_deadly, try_our_calls
 
 _EPILOG = """\b
 Exit status: 0 when weights can be mirrored (full, dense only), 1 when they
@@ -76,9 +77,17 @@ def _examine(words: tuple[str, ...]) -> Examination:
         return examine_running(read_running(pid), shim, caller)
     if alone and _is_library(Path(alone)):
         return examine_library(Path(alone), shim, os.environ)
-    examination = examine_command(words, shim, caller, os.environ)
-    # What we run under, the program will run under.
-    return replace(examination, seccomp=read_seccomp())
+    return _under_our_filter(examine_command(words, shim, caller, os.environ))
+
+
+def _under_our_filter(examination: Examination) -> Examination:
+    """What we run under, the program will run under: the verdict is that of `run`."""
+    seccomp, filtered = read_seccomp(), try_our_calls()
+    if filtered.deadly:
+        notice = say_deadly(filtered.deadly)
+        why = f"{notice.why}, and no policy is set either"
+        examination = replace(examination, reach=Reach(POLICY_ONLY, why, notice.remedy))
+    return replace(examination, seccomp=seccomp, refused=filtered.refused, deadly=filtered.deadly)
 
 
 def _is_library(path: Path) -> bool:

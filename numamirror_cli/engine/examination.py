@@ -59,7 +59,8 @@ class Examination:
 
     preload: whether LD_PRELOAD is honoured, None where that depends on the program that loads it.
     seccomp: the mode of the filter under which it runs or would run (proc(5), status: 0 none,
-    1 strict, 2 filter), None when unknown. reach: the verdict on the whole.
+    1 strict, 2 filter), None when unknown; refused, deadly: our system calls that it refuses, or
+    kills for, as far as that was tried. reach: the verdict on the whole.
     """
 
     subject: str
@@ -69,6 +70,8 @@ class Examination:
     preload: Preload | None
     reach: Reach
     seccomp: int | None = None
+    refused: tuple[str, ...] | None = None
+    deadly: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.pages import may_ask_for_pages
 from numamirror_cli.memory.policy import DEFAULT, probe
-from numamirror_cli.memory.seccomp import deadly_calls
+from numamirror_cli.memory.seccomp import say_deadly, try_our_calls
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.bandwidth import Bandwidth
 from numamirror_cli.plan.layout import SHARD
@@ -64,9 +64,9 @@ def prepare(
     machine = read_machine(root, environ=environ)
     host = read_host(root)
     ours = root == Path("/")
-    deadly = deadly_calls() if ours else ()
+    deadly = try_our_calls().deadly if ours else ()
     if deadly:
-        caller, preload = PolicyOutcome(None), Preload((), False, _deadly(deadly))
+        caller, preload = PolicyOutcome(None), Preload((), False, say_deadly(deadly))
     else:
         caller = read_caller_policy() if ours and machine.numa else PolicyOutcome(DEFAULT)
         preload = judge_preload(target, find_shim(environ), this_caller(), environ)
@@ -109,14 +109,6 @@ def _with_strategy(
     if chosen.choice is None or chosen.choice.name != SHARD or may_shard():
         return chosen
     return with_strategy(plan, machine, wishes.strategy, replace(evidence, divides_rows=False))
-
-
-def _deadly(calls: Sequence[str]) -> Notice:
-    return Notice(
-        "running without a policy and without the shim",
-        f"a seccomp filter kills for {', '.join(calls)}",
-        "allow them, or let it answer with an errno (in a unit: SystemCallErrorNumber=EPERM)",
-    )
 
 
 def _bandwidth(machine: Machine, root: Path) -> Bandwidth | None:

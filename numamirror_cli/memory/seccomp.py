@@ -1,20 +1,21 @@
-"""Filters of system calls: what a process is under, and for which of our calls they kill.
+"""Filters of system calls: what a process is under, which of our calls they refuse or kill for.
 
 A container's filter answers with an errno; a unit's SystemCallFilter= kills unless it is told
-otherwise (systemd.exec(5)). What would kill is found by children that do it and may die of it.
+otherwise (systemd.exec(5)). Both are found by children that make the calls and may die of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.memory import syscalls
+from numamirror_cli.notice import Notice
 
 # What launcher and shim do that another program may never do, each in a way that changes nothing
 # but the child that tries it. Of move_pages and mbind no pages are asked for.
@@ -53,39 +54,62 @@ def _status_number(field: str, pid: int | None, root: Path) -> int | None:
     return int(values[0]) if values and values[0].isdecimal() else None
 
 
-def deadly_calls() -> tuple[str, ...]:
-    """Those of our system calls for which this process would be killed; none without a filter."""
+@dataclass(frozen=True)
+class Filtered:
+    """Those of our system calls that are refused with an errno, and those that kill who makes
+    them."""
+
+    refused: tuple[str, ...] = ()
+    deadly: tuple[str, ...] = ()
+
+
+def try_our_calls() -> Filtered:
+    """What this process may not do of what launcher and shim do; nothing without a filter."""
     if not read_seccomp():
-        return ()
+        return Filtered()
+    refused: list[str] = []
     deadly: list[str] = []
     untried = list(_TRIALS)
     while untried:
-        survived = _survived(untried)
-        deadly += untried[survived : survived + 1]
-        untried = untried[survived + 1 :]
-    return tuple(deadly)
+        answers = _answers(untried)
+        refused += (name for name, answer in zip(untried, answers, strict=False) if answer == "x")
+        deadly += untried[len(answers) : len(answers) + 1]
+        untried = untried[len(answers) + 1 :]
+    return Filtered(tuple(refused), tuple(deadly))
 
 
-def _survived(names: Sequence[str]) -> int:
-    """How many of those calls, in order, a child makes until one kills it."""
+def say_deadly(calls: Sequence[str]) -> Notice:
+    """What is done without where a filter kills for those calls."""
+    return Notice(
+        "running without a policy and without the shim",
+        f"a seccomp filter kills for {', '.join(calls)}",
+        "allow them, or let it answer with an errno (in a unit: SystemCallErrorNumber=EPERM)",
+    )
+
+
+def _answers(names: Sequence[str]) -> str:
+    """Of those calls, in order, that a child makes until one kills it: "." for each that is
+    answered, "x" for each that is refused."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for name in names:
-                _try(name)
-                os.write(write_end, b".")
+                os.write(write_end, b"." if _is_answered(name) else b"x")
         finally:
             os._exit(0)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as progress:
-        survived = len(progress.read())
+        answers = progress.read().decode()
     _, status = os.waitpid(child, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGSYS, signal.SIGKILL)
-    return survived if killed else len(names)
+    return answers if killed else answers.ljust(len(names), ".")
 
 
-def _try(name: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError):
+def _is_answered(name: str) -> bool:
+    try:
         _TRIALS[name]()
+    except OSError:
+        return False
+    return True

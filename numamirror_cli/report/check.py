@@ -20,7 +20,8 @@ from numamirror_cli.report.text import printable
 SCHEMA = 1
 _STYLES = {FULL: "green", DENSE_ONLY: "yellow", POLICY_ONLY: "red", UNKNOWN: "yellow"}
 _LIBC = {"none": "none: linked statically", "": "not known"}
-_SECCOMP = {0: "none", 1: "strict", 2: "a filter is on: it may refuse memory policy calls"}
+_SECCOMP = {0: "none", 1: "strict", 2: "a filter is on"}
+_FILTER = 2
 
 
 def render_check(examination: Examination) -> RenderableType:
@@ -52,9 +53,22 @@ def _facts(examination: Examination) -> Iterator[tuple[str, list[str]]]:
     else:
         yield "Preload", ["up to the program that loads this library"]
     if examination.seccomp is not None:
-        yield "Seccomp", [_SECCOMP.get(examination.seccomp, f"mode {examination.seccomp}")]
+        yield "Seccomp", [_seccomp(examination, examination.seccomp)]
     yield "Not found", list(followed.missing)
     yield "Not seen", list(followed.unfollowed)
+
+
+def _seccomp(examination: Examination, mode: int) -> str:
+    """The filter, and what it does about our calls where that was tried."""
+    said = _SECCOMP.get(mode, f"mode {mode}")
+    refused, deadly = examination.refused, examination.deadly
+    if mode != _FILTER:
+        return said
+    if refused is None or deadly is None:
+        return f"{said}: it may refuse memory policy calls"
+    does = [f"it refuses {', '.join(refused)}"] if refused else []
+    does += [f"it kills for {', '.join(deadly)}"] if deadly else []
+    return f"{said}: {', and '.join(does) or 'it allows all that is needed'}"
 
 
 def _engine_facts(found: Found, *, several: bool) -> Iterator[tuple[str, list[str]]]:
@@ -133,6 +147,8 @@ def check_json(examination: Examination) -> dict[str, Any]:
             "why_not": "" if preload.notice is None else preload.notice.why,
         },
         "seccomp": examination.seccomp,
+        "refused_calls": examination.refused,
+        "deadly_calls": examination.deadly,
         "files": [str(path) for path in followed.files],
         "missing_libraries": list(followed.missing),
         "not_followed": list(followed.unfollowed),

@@ -48,8 +48,12 @@ def compile_c(cc: str, output: Path, sources: Sequence[Path], *flags: str) -> No
     subprocess.run([cc, "-std=gnu11", "-o", output, *sources, *flags], check=True)
 
 
-def run(directory: Path, command: Sequence[object]) -> tuple[str, dict[str, Any]]:
-    """What a rehearsal with that command says on stderr, and the mirror, {} for none."""
+def run(
+    directory: Path, command: Sequence[object], under: Sequence[str] = ()
+) -> tuple[str, dict[str, Any]]:
+    """What a rehearsal with that command says on stderr, and the mirror, {} for none. under: the
+    command that starts `numamirror run`."""
     report = directory / "run.json"
-    done = finished([*numamirror_run(report, "--rehearse", "2"), *map(str, command)], {})
+    rehearsal = [*under, *numamirror_run(report, "--rehearse", "2")]
+    done = finished([*rehearsal, *map(str, command)], {})
     return done.stderr, json.loads(report.read_text())["mirror"] or {}

@@ -140,6 +140,34 @@ def test_the_verdict_on_a_command_is_what_then_happens(
     assert (said, happened(mirror)) == (level, level)
 
 
+# What a container's filter does, and a unit's: of each call of ours, and the verdict.
+FILTERS = {
+    ("mbind=EPERM", "set_mempolicy=EPERM", "get_mempolicy=EPERM", "move_pages=EPERM"): "full",
+    ("socket=EPERM", "memfd_create=EPERM"): "full",
+    ("mbind=KILL",): "policy only",
+    ("get_mempolicy=EPERM", "memfd_create=KILL"): "policy only",
+}
+
+
+@pytest.mark.parametrize(("calls", "level"), FILTERS.items(), ids=lambda v: "".join(v))
+def test_the_verdict_under_a_filter_of_system_calls_is_what_then_happens(
+    calls: tuple[str, ...], level: str, tmp_path: Path
+) -> None:
+    under = (sys.executable, str(REPOSITORY / "tests/reliability/refuse.py"), *calls, "--")
+    tried = subprocess.run([*under, "/bin/true"], capture_output=True, text=True, check=False)
+    if "no seccomp filter" in tried.stderr:
+        pytest.skip("this kernel installs no seccomp filter")
+    command = plain(tmp_path)
+    said = check(*map(str, command), under=under)
+    log, mirror = stand_in.run(tmp_path, command, under)
+    assert (said["verdict"]["level"], happened(mirror)) == (level, level)
+    asked = dict(call.split("=") for call in calls)
+    assert set(said["refused_calls"]) >= {call for call in asked if asked[call] == "EPERM"}
+    deadly = [call for call in asked if asked[call] == "KILL"]
+    assert said["deadly_calls"] == deadly
+    assert ("a seccomp filter kills for " in log) == bool(deadly)
+
+
 def test_the_verdict_on_a_running_process_is_what_happened_to_it(tmp_path: Path) -> None:
     report = tmp_path / "run.json"
     command = [*numamirror_run(report, "--rehearse", "2"), *map(str, plain(tmp_path)), "wait"]

@@ -24,10 +24,11 @@ ROWS = ("ggml_vec_dot_", "ggml_compute_forward_mul_mat_id_")
 
 
 @functools.cache
-def check(*words: str) -> dict[str, Any]:
-    """The document of `check --json`, and that its exit status goes with its verdict."""
+def check(*words: str, under: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The document of `check --json`, and that its exit status goes with its verdict. under: the
+    command that starts it."""
     done = subprocess.run(
-        [sys.executable, "-m", "numamirror_cli", "check", "--json", "--", *words],
+        [*under, sys.executable, "-m", "numamirror_cli", "check", "--json", "--", *words],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
