@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
+import signal
 import sys
+from typing import Any
 
 import click
 
@@ -26,6 +29,10 @@ COMMANDS = {
 }
 
 
+class _Interrupted(BaseException):
+    """Ctrl-C, kept from click, which would call it an ordinary failure."""
+
+
 class LazyGroup(click.Group):
     """A click group whose sub-commands live in numamirror_cli/commands/NAME.py as `command`."""
 
@@ -38,6 +45,12 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"numamirror_cli.commands.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -57,6 +70,10 @@ def main() -> None:
     except NumaMirrorError as error:
         _show(error)
         sys.exit(error.exit_code)
+    except _Interrupted:
+        # As the signal would have ended us: a shell's loop ends with it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     except OSError as error:
         if error.filename is not None:
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class NumaMirrorError(Exception):
     """A failure of ours that the user can act on.
@@ -17,3 +19,20 @@ class NumaMirrorError(Exception):
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
+
+
+# Limits under which we lack what we need, and where they are set.
+_LIMITS = {
+    errno.EMFILE: "see ulimit -n",
+    errno.EAGAIN: "see ulimit -u and the cgroup's pids.max",
+    errno.ENOMEM: "see ulimit -v and the cgroup's memory.max",
+}
+
+
+def described(fault: Exception) -> str:
+    """An exception that nobody expected, in one line: what the machine refused, or our mistake."""
+    if not isinstance(fault, OSError) or fault.strerror is None:
+        return f"a mistake of ours, please report it ({type(fault).__name__}: {fault})"
+    about = f"{fault.filename}: " if fault.filename else ""
+    where = f" ({_LIMITS[fault.errno]})" if fault.errno in _LIMITS else ""
+    return f"{about}{fault.strerror}{where}"

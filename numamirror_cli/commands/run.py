@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
+import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +22,9 @@ from numamirror_cli.commands.shared import (
     program_argument,
     verbose_option,
 )
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, described
 from numamirror_cli.launch.affinity import inherit_affinity
+from numamirror_cli.launch.child import take_our_place
 from numamirror_cli.launch.environment import child_environment, planned_environment
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, MOST_ADAPT_TOKENS, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
@@ -195,17 +201,37 @@ def command(
     )
     # Whoever waits for a plan, or must have a mirror, has the time for a thorough look.
     thorough = dry_run or require is not None
-    ready = prepare(words, wishes, _chosen_root(root, dry_run), os.environ, thorough=thorough)
+    chosen_root = _chosen_root(root, dry_run)
+    guard = functools.partial(_nothing_keeps_it_from_starting, words, wanted=not thorough)
+    with guard():
+        ready = prepare(words, wishes, chosen_root, os.environ, thorough=thorough)
     if require and not ready.plan.mirrors:
         _say_notices(ready)
         raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)
     if dry_run:
         _show_plan(ready, json_file)
         return
-    outcome = _run(ready, report, json_file, verbose)
+    with guard():
+        running = _start(ready, json_file, verbose)
+    outcome = _finish(running, report)
     if require and not is_mirrored(outcome) and outcome.ending.status == 0:
         raise NumaMirrorError("--require mirror: nothing was mirrored in this run", exit_code=125)
     sys.exit(outcome.ending.status)
+
+
+@contextlib.contextmanager
+def _nothing_keeps_it_from_starting(words: Sequence[str], *, wanted: bool) -> Iterator[None]:
+    """A fault of ours before the start: the program takes our place, and runs without us. Where
+    that is not wanted, it is not started, which is exit 125."""
+    try:
+        yield
+    except (NumaMirrorError, click.ClickException):
+        raise
+    except Exception as fault:
+        if not wanted:
+            raise NumaMirrorError(f"not started: {described(fault)}", exit_code=125) from fault
+        say(f"the program is started without us, nothing is mirrored: {described(fault)}")
+        take_our_place(Path(shutil.which(words[0]) or words[0]), words, os.environ)
 
 
 def _chosen_strategy(strategy: str, observe: bool, require: str | None) -> str:
@@ -243,8 +269,21 @@ def _show_plan(ready: Preflight, json_file: Path | None) -> None:
         _write_plan(json_file, document)
 
 
-def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -> Outcome:
-    """Set the policy, start, watch, and report."""
+@dataclass(frozen=True)
+class _Running:
+    """A program that was started. record: the --json file, None without one or where it cannot be
+    written; plan_object, policy: for it."""
+
+    ready: Preflight
+    session: Session
+    live: LiveReport
+    record: Path | None
+    plan_object: dict[str, Any]
+    policy: str | None
+
+
+def _start(ready: Preflight, json_file: Path | None, verbose: bool) -> _Running:
+    """Set the policy and start the program."""
     plan = ready.plan
     policy = inherit_policy(plan.policy) if plan.policy else ready.caller
     for line in plan_lines(plan, str(policy.policy) if plan.policy and policy.policy else ""):
@@ -267,14 +306,28 @@ def _run(ready: Preflight, report: str, json_file: Path | None, verbose: bool) -
         document = run_json(plan_object, plan, ready.host, policy_text, None)
         if not _write_before(json_file, document):
             json_file = None
+    session.start(ready.target.path, ready.command, environment)
+    return _Running(ready, session, live, json_file, plan_object, policy_text)
+
+
+def _finish(running: _Running, report: str) -> Outcome:
+    """Watch it to its end, and report. Its status is ours, whatever becomes of the report."""
+    ready = running.ready
     try:
-        outcome = session.run(ready.target.path, ready.command, environment)
+        outcome = running.session.watch()
     finally:
-        live.stop()
-    _report(ready, outcome, report)
-    if json_file is not None:
-        document = run_json(plan_object, plan, ready.host, policy_text, outcome)
-        _write_after(json_file, document)
+        running.live.stop()
+    if outcome.fault:
+        say(f"the program was not watched to its end: {outcome.fault}")
+    try:
+        _report(ready, outcome, report)
+        if running.record is not None:
+            document = run_json(
+                running.plan_object, ready.plan, ready.host, running.policy, outcome
+            )
+            _write_after(running.record, document)
+    except Exception as fault:
+        say(f"the report could not be made: {described(fault)}")
     return outcome
 
 

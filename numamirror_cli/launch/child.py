@@ -14,12 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.signals import PASSED_ON, HeldSignals, Witness
 
 # Python ignores these for itself; the child must find them as programs expect them.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+_SHELL = Path("/bin/sh")
+
+# What fork(2) says where a limit on processes or on memory is reached; execve(2) says none of it.
+_NO_FURTHER_PROCESS = (errno.EAGAIN, errno.ENOMEM)
 
 # How often to look for signals where the kernel gives no descriptor to wait on.
 _LOOK_SECONDS = 0.05
@@ -51,7 +57,8 @@ def start(
     """Start the program and return its pid.
 
     mask: the signal mask to give it. Raises NumaMirrorError with exit code 127 when the file or
-    its interpreter is missing, else 126.
+    its interpreter is missing, 126 when it can't be run, and OSError when there can be no further
+    process: the program itself may run all the same.
     """
     try:
         return _spawn(program, command, environ, mask)
@@ -60,9 +67,34 @@ def start(
             raise _cannot_start(program, error) from None
     # A script without "#!", which execvp(3) gives to sh.
     try:
-        return _spawn(Path("/bin/sh"), ["/bin/sh", str(program), *command[1:]], environ, mask)
+        return _spawn(_SHELL, _as_shell_script(program, command), environ, mask)
     except OSError as error:
-        raise _cannot_start(Path("/bin/sh"), error) from None
+        raise _cannot_start(_SHELL, error) from None
+
+
+def take_our_place(program: Path, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Become the program, which then runs as if we had never been there. Raises NumaMirrorError
+    (126, 127) when it can't be run."""
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        _exec(program, command, environ)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise _cannot_start(program, error) from None
+    try:
+        _exec(_SHELL, _as_shell_script(program, command), environ)
+    except OSError as error:
+        raise _cannot_start(_SHELL, error) from None
+
+
+def _exec(program: Path, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    os.execve(program, list(command), environ)
+
+
+def _as_shell_script(program: Path, command: Sequence[str]) -> list[str]:
+    """The command by which sh runs that file."""
+    return [str(_SHELL), str(program), *command[1:]]
 
 
 def _spawn(
@@ -76,7 +108,9 @@ def _spawn(
     )
 
 
-def _cannot_start(program: Path, error: OSError) -> NumaMirrorError:
+def _cannot_start(program: Path, error: OSError) -> OSError | NumaMirrorError:
+    if error.errno in _NO_FURTHER_PROCESS:
+        return error
     if error.errno != errno.ENOENT:
         return NumaMirrorError(f"{program}: {error.strerror}", exit_code=126)
     return NumaMirrorError(
@@ -99,15 +133,17 @@ class Supervisor:
 
     def wait(
         self,
-        listeners: Mapping[int, Callable[[], None]],
+        listeners: Mapping[int, Callable[[], bool]],
         tick: Callable[[], float | None],
     ) -> Ending:
         """Wait for the child's end.
 
-        listeners: descriptor -> what to call when it is readable. tick is called after each
-        wakening and returns the seconds until it wants to be called again, None for no wish.
+        listeners: descriptor -> what to call when it is readable, which returns whether it wants
+        to be called again. tick is called after each wakening and returns the seconds until it
+        wants to be called again, None for no wish.
         """
-        with selectors.DefaultSelector() as selector:
+        # poll(2), which needs no descriptor: with the child running, nothing may fail any more.
+        with selectors.PollSelector() as selector:
             for descriptor, listener in listeners.items():
                 selector.register(descriptor, selectors.EVENT_READ, listener)
             descriptor_of_signals = self._signals.fileno()
@@ -118,8 +154,8 @@ class Supervisor:
                 if descriptor_of_signals is None:
                     patience = min(patience or _LOOK_SECONDS, _LOOK_SECONDS)
                 for key, _ in selector.select(patience):
-                    if key.data is not None:
-                        key.data()
+                    if key.data is not None and not key.data():
+                        selector.unregister(key.fileobj)
                 self._handle_signals()
         return self._ending
 

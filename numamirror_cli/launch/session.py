@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from numamirror_cli.errors import described
 from numamirror_cli.launch.child import Ending, Supervisor, start
 from numamirror_cli.launch.event_pipe import EventPipe
 from numamirror_cli.launch.events import PASSING, Event, EventSocket
 from numamirror_cli.launch.family import descendants, has_variable, is_descendant
-from numamirror_cli.launch.signals import HeldSignals, call_witness
+from numamirror_cli.launch.signals import HeldSignals, Witness, call_witness
 from numamirror_cli.launch.snapshots import WHEN_BUILT, Snapshot, Snapshots
 from numamirror_cli.launch.status_pages import StatusPages
 
@@ -36,7 +37,8 @@ class Outcome:
     of ours.
     handshake: the shim said hello from some process. mirror: its status page at the end, of the
     process with most GEMM weights, None when there was none; mirror_problem: why it can't be read.
-    mirrors: how many processes had weights. snapshot: the last look at the placement.
+    mirrors: how many processes had weights. snapshot: the last look at the placement. fault: of
+    ours, which ended the watching before the child's end, "" for none.
     """
 
     pid: int
@@ -50,6 +52,7 @@ class Outcome:
     mirrors: int = 0
     snapshot: Snapshot | None = None
     snapshot_problem: str = ""
+    fault: str = ""
 
 
 @dataclass
@@ -81,36 +84,72 @@ class Session:
         self._snapshots = Snapshots(nodes, shim)
         self._pages = StatusPages()
         self._events = _open_events(self._pages) if shim else None
+        self._signals: HeldSignals | None = None
+        self._witness = Witness(0, -1)
         self._pid = 0
         self._started = 0.0
+        self._fault = ""
 
     @property
     def events_name(self) -> str:
         """What NUMAMIRROR_EVENTS has to say; "" when nothing is preloaded."""
         return self._events.name if self._events else ""
 
-    def run(self, program: Path, command: Sequence[str], environ: Mapping[str, str]) -> Outcome:
-        """Start the child, watch it to its end. Raises NumaMirrorError (126, 127) when it cannot
-        be started."""
-        signals = HeldSignals()
-        witness = call_witness()
+    def start(self, program: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start the child. Raises NumaMirrorError (126, 127) when it cannot be run, and OSError
+        when we lack what it takes to run it below us; signals then act on us again."""
+        self._signals = signals = HeldSignals()
         try:
+            self._witness = call_witness()
             self._started = time.monotonic()
             self._pid = start(program, command, environ, signals.mask)
-            listeners = {self._events.fileno(): self._listen} if self._events else {}
-            ending = Supervisor(self._pid, signals, witness).wait(listeners, self._tick)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def watch(self) -> Outcome:
+        """Watch the child that was started to its end."""
+        assert self._signals is not None
+        listeners = {self._events.fileno(): self._listen} if self._events else {}
+        try:
+            supervisor = Supervisor(self._pid, self._signals, self._witness)
+            ending = supervisor.wait(listeners, self._tick)
             seconds = self._seconds()
             self._listen()
             self._snapshots.finish()
             return self._outcome(ending, seconds)
         finally:
-            if self._events:
-                self._events.close()
-            self._pages.close()
-            witness.dismiss()
-            signals.release()
+            self._let_go()
 
-    def _listen(self) -> None:
+    def _let_go(self) -> None:
+        if self._events:
+            self._events.close()
+        self._pages.close()
+        self._witness.dismiss()
+        if self._signals:
+            self._signals.release()
+
+    def _listen(self) -> bool:
+        """Hear what the shim says; whether there is sense in listening on."""
+        try:
+            self._hear()
+        except Exception as fault:
+            self._give_up(fault)
+        return not self._fault
+
+    def _tick(self) -> float | None:
+        """What is due; returns the seconds until something is again."""
+        try:
+            return None if self._fault else self._look()
+        except Exception as fault:
+            self._give_up(fault)
+            return None
+
+    def _give_up(self, fault: Exception) -> None:
+        """A fault of ours ends the watching and not the program: it runs on, and so do we."""
+        self._fault = self._fault or described(fault)
+
+    def _hear(self) -> None:
         if self._events is None:
             return
         for event in self._events.receive(self._seconds(), self._is_ours):
@@ -127,8 +166,8 @@ class Session:
             pid, "NUMAMIRROR_EVENTS", self.events_name
         )
 
-    def _tick(self) -> float:
-        """What is due; returns the seconds until something is again."""
+    def _look(self) -> float:
+        """Look for pages and at the placement, where that is due."""
         due = self._snapshots.seconds_until_due()
         waiting = not self._pages and self._seconds() < _PATIENCE_SECONDS
         if not self._pages and (due == 0.0 or waiting):
@@ -162,6 +201,7 @@ class Session:
             mirrors=len({status.pid for status in statuses if status.gemm_bytes}),
             snapshot=self._snapshots.latest,
             snapshot_problem=self._snapshots.problem,
+            fault=self._fault,
         )
 
 

@@ -68,9 +68,11 @@ class HeldSignals:
             yield received
 
     def release(self) -> None:
-        """Let signals act on us again, as they do on any program. Those that wait are dropped."""
+        """Let signals act on us again, as they do on any program; those that we found ignored, as
+        nohup(1) leaves them, stay so. Those that wait are dropped."""
         for number in PASSED_ON:
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         for _ in self.read():
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)

@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, described
 
 if TYPE_CHECKING:
     from numamirror_cli.memory.placement import Placement
@@ -48,7 +49,8 @@ class Snapshot:
 class Snapshots:
     """Takes looks in a thread of its own, one at a time, so that signals never wait for one.
 
-    latest: the last look that succeeded. problem: why the last one failed, "" when it did not.
+    latest: the last look that succeeded. problem: why the last one failed, "" when it did not or
+    the process had ended.
     """
 
     def __init__(self, nodes: Iterable[int], shim: str) -> None:
@@ -90,6 +92,19 @@ class Snapshots:
             self._thread.join(_LAST_LOOK_PATIENCE)
 
     def _look(self, pid: int, seconds: float, cause: str) -> None:
+        began = time.monotonic()
+        try:
+            shot = self._shot(pid, seconds, cause)
+            self.latest, self.problem = shot or self.latest, ""
+        except NumaMirrorError as error:
+            self.problem = error.message if Path(f"/proc/{pid}").exists() else ""
+        except Exception as fault:
+            self.problem = described(fault)
+        ended = time.monotonic()
+        self._not_before = ended + _TIMES_ITS_COST * (ended - began)
+
+    def _shot(self, pid: int, seconds: float, cause: str) -> Snapshot | None:
+        """None of a process that ends meanwhile: it shows fewer and fewer pages, at last none."""
         # Imported when the child is running, not while it waits to be started.
         from numamirror_cli.memory.find import program_name
         from numamirror_cli.memory.numa_maps import read_numa_maps
@@ -97,21 +112,11 @@ class Snapshots:
         from numamirror_cli.memory.process import read_process
         from numamirror_cli.memory.seccomp import read_filters
 
-        began = time.monotonic()
-        try:
-            command = program_name(read_process(pid))
-            mappings = list(read_numa_maps(pid))
-        except NumaMirrorError as error:
-            self.problem = error.message
-        else:
-            placement = add_up(mappings, self._nodes)
-            has_shim = bool(self._shim) and any(m.path == self._shim for m in mappings)
-            # A process that ends meanwhile shows fewer and fewer pages, at last none.
-            if placement.total.total:
-                own_filters = (read_filters(pid) or 0) > (read_filters() or 0)
-                self.latest = Snapshot(
-                    seconds, cause, pid, command, placement, has_shim, own_filters
-                )
-                self.problem = ""
-        ended = time.monotonic()
-        self._not_before = ended + _TIMES_ITS_COST * (ended - began)
+        command = program_name(read_process(pid))
+        mappings = list(read_numa_maps(pid))
+        placement = add_up(mappings, self._nodes)
+        if not placement.total.total:
+            return None
+        has_shim = bool(self._shim) and any(m.path == self._shim for m in mappings)
+        own_filters = (read_filters(pid) or 0) > (read_filters() or 0)
+        return Snapshot(seconds, cause, pid, command, placement, has_shim, own_filters)

@@ -43,6 +43,8 @@ def print_report(
     if shot := outcome.snapshot:
         parts.append(render_placement(shot.placement, shot.pid, shot.command))
         parts.append(Text(f"({moment(shot)})"))
+    elif problem := outcome.snapshot_problem:
+        parts.append(Text(f"Where its memory lay could not be seen: {problem}"))
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
         parts += [Text(), _render_reads(plan, outcome.mirror, machine, fixed)]
     if not _nothing_to_gain(plan):  # else the plan's own line has said it all

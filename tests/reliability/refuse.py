@@ -51,12 +51,15 @@ _GENERIC_ASKING = {
     "mincore": 232,
     "preadv2": 286,
 }
+# How processes and threads are started.
+_X86_64_STARTING = {"clone": 56, "fork": 57, "vfork": 58, "clone3": 435}
+_GENERIC_STARTING = {"clone": 220, "clone3": 435}
 # AUDIT_ARCH_* of linux/audit.h; the numbers of asm/unistd_64.h and asm-generic/unistd.h; and
 # seccomp(2)'s own.
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64 | _X86_64_ASKING, 317),
-    "aarch64": (0xC00000B7, _GENERIC | _GENERIC_ASKING, 277),
-    "riscv64": (0xC00000F3, _GENERIC | _GENERIC_ASKING, 277),
+    "x86_64": (0xC000003E, _X86_64 | _X86_64_ASKING | _X86_64_STARTING, 317),
+    "aarch64": (0xC00000B7, _GENERIC | _GENERIC_ASKING | _GENERIC_STARTING, 277),
+    "riscv64": (0xC00000F3, _GENERIC | _GENERIC_ASKING | _GENERIC_STARTING, 277),
 }
 CALLS = tuple(_X86_64)
 

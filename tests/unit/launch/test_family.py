@@ -11,6 +11,7 @@ import pytest
 from numamirror_cli.launch import family
 from numamirror_cli.launch.family import descendants, has_variable, is_descendant
 from tests.unit.launch.conftest import numamirror_run
+from tests.unit.launch.listener import eventually
 
 
 def test_a_child_is_ours_and_its_parent_is_not_its_own() -> None:
@@ -36,7 +37,8 @@ def test_parents_that_seem_to_be_each_others_children_end_the_search(
 def test_a_process_is_known_by_a_variable_that_it_was_started_with() -> None:
     with subprocess.Popen(["sleep", "30"], env={"MARK": "1"}) as child:
         try:
-            assert has_variable(child.pid, "MARK", "1")
+            # The kernel lets Popen go on a little before the environment is in place.
+            eventually(lambda: has_variable(child.pid, "MARK", "1"), "its environment to be there")
             assert not has_variable(child.pid, "MARK", "2")
             assert not has_variable(child.pid, "ARK", "1")
         finally:

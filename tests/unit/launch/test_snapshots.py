@@ -66,7 +66,20 @@ def test_a_process_that_is_gone_leaves_the_last_look_as_it_was() -> None:
     snapshots.take(child, seconds=2)
     snapshots.finish()
     assert snapshots.latest is not None and snapshots.latest.t == 1
-    assert f"no process {child}" in snapshots.problem
+    assert snapshots.problem == ""
+
+
+def test_a_look_that_fails_says_why_and_keeps_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshots = Snapshots([0], shim="")
+    snapshots.take(os.getpid(), seconds=1)
+    snapshots.finish()
+    monkeypatch.setattr("numamirror_cli.memory.placement.add_up", None)
+    snapshots.take(os.getpid(), seconds=2)
+    snapshots.finish()
+    assert snapshots.latest is not None and snapshots.latest.t == 1
+    assert "a mistake of ours, please report it (TypeError: " in snapshots.problem
 
 
 def test_a_loaded_shim_is_seen() -> None:
