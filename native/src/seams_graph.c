@@ -96,8 +96,8 @@ static void say_no_shard(const struct nm_module *engine) {
         engine->inside
             ? "the functions that divide its rows are compiled into their callers"
             : "no function that the shim sees is called for each of its operations by each thread";
-    nm_note("warn", "shard is not possible with this engine", why,
-            engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)" : "");
+    say(engine, "shard is not possible with this engine", why,
+        engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)" : "");
 }
 
 static void build_found(struct nm_module *engine, struct nm_finding *finding) {

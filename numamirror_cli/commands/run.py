@@ -293,7 +293,8 @@ def _start(ready: Preflight, json_file: Path | None, verbose: bool) -> _Running:
         say(notice_line(policy.notice))
     if plan.affinity and (notice := inherit_affinity(plan.affinity)):
         say(notice_line(notice))
-    live = LiveReport(bool(plan.rehearse), verbose, copying=plan.mirrors)
+    reasons = frozenset(note.why for note in plan.notes if note.why)
+    live = LiveReport(bool(plan.rehearse), verbose, copying=plan.mirrors, reasons=reasons)
     nodes = [node.id for node in ready.machine.nodes]
     session = Session(nodes, plan.preload[-1] if plan.preload else "", live.show)
     environment = child_environment(plan, session.events_name, os.environ)

@@ -71,6 +71,13 @@ class Engine:
     seams: Seams = Seams()
     own_mirror: OwnMirror | None = None
 
+    @property
+    def name_and_version(self) -> str:
+        """ "ggml 0.26.0", where the version begins with the name."""
+        if self.version.startswith(f"{self.name} "):
+            return self.version
+        return f"{self.name} {self.version}".rstrip()
+
 
 def names_to_look_for() -> frozenset[str]:
     """All names by which images are read here."""

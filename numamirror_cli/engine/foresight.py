@@ -67,7 +67,10 @@ def _given_up(
     if not asked and any(found.reach.level != POLICY_ONLY for found in engines):
         return preload
     reach = overall(engines, followed, target.arguments)
-    notice = Notice(f"{target.image.name}: policy only", reach.why, reach.remedy)
+    engine = next(found.engine for found in engines if asked or found.reach == reach)
+    version = engine.name_and_version if engine.version else "of a version that it does not tell"
+    what = f"{engine.backends[0].name} ({version}): policy only"
+    notice = Notice(what, reach.why, reach.remedy)
     if asked:
         return Preload((), False, notice, "the engine mirrors by itself", own)
     # What it starts in turn may still be an engine, so the preload stays set.

@@ -18,6 +18,7 @@ from numamirror_cli.engine.engines import (
     Seams,
 )
 from numamirror_cli.engine.preload import Preload
+from numamirror_cli.engine.static_calls import NO_NAMES
 from numamirror_cli.engine.symbols import Symbol
 
 FULL, DENSE_ONLY, POLICY_ONLY, UNKNOWN = "full", "dense only", "policy only", "unknown"
@@ -30,8 +31,7 @@ _SHARED_LIBRARIES = "shared libraries (-DBUILD_SHARED_LIBS=ON)"
 _WITHOUT_SEAMS = {
     HIDDEN_IN_LIBRARY: "its functions are inside a library that does not export them",
     IN_PROGRAM: "its functions are inside the program, which finds its own before any preload",
-    IN_PROGRAM_NAMED: "its functions are inside the program",
-    IN_PROGRAM_STRIPPED: "its functions are inside the program and have no names any more",
+    IN_PROGRAM_STRIPPED: NO_NAMES,
 }
 # By native/src/static_program.c.
 _LED = "its calls pass no loader; the shim leads them to itself in memory, by its symbol table"
@@ -53,10 +53,7 @@ class Reach:
 def reach_of_engine(engine: Engine) -> Reach:
     """What the shim can do with an engine, once it is loaded beside it."""
     led = engine.shape == IN_PROGRAM_NAMED and bool(engine.seams.found)
-    if engine.shape in _WITHOUT_SEAMS and not led:
-        why = _WITHOUT_SEAMS[engine.shape]
-        if engine.shape == IN_PROGRAM_NAMED:
-            why = f"{why}: {engine.seams.obstacle}"
+    if not led and (why := _WITHOUT_SEAMS.get(engine.shape, engine.seams.obstacle)):
         stripped = engine.shape == IN_PROGRAM_STRIPPED
         remedy = "use a build that was not stripped or has " if stripped else "use a build with "
         return Reach(POLICY_ONLY, why, remedy + _SHARED_LIBRARIES)
@@ -68,6 +65,9 @@ def reach_of_engine(engine: Engine) -> Reach:
             "report the engine's version; it runs without replicas",
         )
     if needed := [s for s in seams.closed if s.is_needed_by(engine.family)]:
+        if led:
+            why = f"calls of {_some(needed)} were compiled in when it was built"
+            return Reach(POLICY_ONLY, why, f"use a build with {_SHARED_LIBRARIES}")
         return Reach(
             POLICY_ONLY,
             f"calls of {_some(needed)} were bound when it was built (LTO, -Bsymbolic or hidden "

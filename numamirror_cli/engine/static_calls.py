@@ -28,10 +28,13 @@ _FUNCTION, _FILE, _UNDEFINED, _EXECUTABLE = 2, 4, 0, 1
 _OWN_FILE = b"ggml-backend."
 
 
-NO_NAMES = "they have no names any more"
-OTHER_MACHINE = "they are called without the loader, which the shim can change on x86-64 alone"
+# The words of native/src/static_program.c and static_calls.c, where the shim says it too.
+NO_NAMES = "its functions are inside the program and have no names any more"
+OTHER_MACHINE = (
+    "its functions are called without the loader, and only on x86-64 can the shim change that"
+)
 LTO = "its files were compiled as one (LTO), and calls were compiled in"
-SOME_NAMELESS = "some of the program's functions have no name any more (strip -x)"
+SOME_NAMELESS = "some of its functions have no name any more (strip -x)"
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _seccomp(examination: Examination, mode: int) -> str:
 
 def _engine_facts(found: Found, *, several: bool) -> Iterator[tuple[str, list[str]]]:
     engine = found.engine
-    yield "Engine", [_name_and_version(engine)]
+    yield "Engine", [engine.name_and_version]
     yield "Shape", [engine.shape]
     yield "Computes in", _shortened(engine.backends)
     yield "Seams", list(_seam_lines(engine))
@@ -82,13 +82,6 @@ def _engine_facts(found: Found, *, several: bool) -> Iterator[tuple[str, list[st
         yield "Own mirror", [f"this build has a --numa mirror of its own{named}"]
     if several:
         yield "Verdict", [f"{found.reach.level}: {found.reach.why}"]
-
-
-def _name_and_version(engine: Engine) -> str:
-    """ "ggml 0.26.0", where the version begins with the name."""
-    if engine.version.startswith(f"{engine.name} "):
-        return engine.version
-    return f"{engine.name} {engine.version}".rstrip()
 
 
 def _shortened(paths: Sequence[Path]) -> list[str]:

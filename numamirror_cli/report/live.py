@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from numamirror_cli.launch.events import Event
 from numamirror_cli.report.progress import ReplicaProgress
 from numamirror_cli.report.run import event_line, say, stderr_may_be_gone
@@ -9,10 +11,19 @@ from numamirror_cli.report.run import event_line, say, stderr_may_be_gone
 
 class LiveReport:
     """Shows events as they come. rehearsal: nodes are pretended; verbose: say more; copying: off
-    where nothing is copied, so that there is no coverage to speak of."""
+    where nothing is copied, so that there is no coverage to speak of; reasons: what was said before
+    the start, and is not said again by the shim."""
 
-    def __init__(self, rehearsal: bool, verbose: bool, *, copying: bool = True) -> None:
+    def __init__(
+        self,
+        rehearsal: bool,
+        verbose: bool,
+        *,
+        copying: bool = True,
+        reasons: Collection[str] = (),
+    ) -> None:
         self._copying = copying
+        self._reasons = reasons
         self._rehearsal = rehearsal
         self._verbose = verbose
         self._progress = ReplicaProgress()
@@ -30,6 +41,8 @@ class LiveReport:
 
     def _is_said(self, event: Event, line: str) -> bool:
         """A process tells its coverage again when it has learned what a token reads."""
+        if event.name == "note":
+            return event.text("why") in self._reasons
         if event.name != "coverage":
             return False
         before, self._coverage[event.pid] = self._coverage.get(event.pid), line

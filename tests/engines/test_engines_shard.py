@@ -183,5 +183,5 @@ def test_an_even_number_of_threads_needs_no_words(xllamacpp: Engine) -> None:
 def test_ik_llama_runs_as_it_is_and_says_why_it_cannot_be_sharded(ik_llama: Engine) -> None:
     sharded = run_sharded(ik_llama, "moe-Q8_0")
     assert sharded.line == run_plain(ik_llama, "moe-Q8_0")
-    assert "shard is not possible with this engine" in sharded.said()
+    assert "(of a version that it does not tell): shard is not possible" in sharded.said()
     assert sharded.report["mirror"]["sharded_bytes"] == 0

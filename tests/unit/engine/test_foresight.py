@@ -53,6 +53,14 @@ def test_bound_calls_are_found_by_the_thorough_look(build: Build) -> None:
     assert preload.notice is not None and "-Bsymbolic" in preload.notice.why
 
 
+def test_what_is_given_up_is_named_with_its_library_version_and_function(build: Build) -> None:
+    program = build.program(build.one_library("-Wl,-Bsymbolic"))
+    notice = foreseen(program, thorough=True).notice
+    assert notice is not None
+    assert notice.what == "libone.so (ggml 9.8.7): policy only"
+    assert "calls of ggml_" in notice.why
+
+
 def test_no_engine_in_sight_is_no_proof(compile_c: Compile) -> None:
     assert foreseen("sh", "-c", "exit", thorough=True) == REACHES
     plain = compile_c("plain", "int main(void) { return 0; }")

@@ -37,3 +37,12 @@ def test_coverage_is_said_again_only_when_it_is_another(
     assert capsys.readouterr().err.count("coverage") == 1
     live.show(coverage(20 * MIB, 16 * MIB, 10 * MIB))
     assert capsys.readouterr().err.count("coverage") == 1
+
+
+def test_a_reason_that_was_said_before_the_start_is_not_said_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    live = LiveReport(False, False, reasons={"it has no names (strip -x)"})
+    for why in ("it has no names (strip -x)", "another one"):
+        live.show(Event(1.0, 4711, "note", {"level": "warn", "what": "x", "why": why}))
+    assert capsys.readouterr().err == "numamirror: x: another one\n"
