@@ -1,10 +1,10 @@
 #include "filter.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "sys.h"
 
 static int filters_at_load = -1;
 static _Atomic bool added;
@@ -23,13 +23,7 @@ int nm_filter_count(const char *status) {
 
 static int filters_now(void) {
     char text[8192];
-    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t bytes = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (bytes <= 0) return -1;
-    text[bytes] = '\0';
-    return nm_filter_count(text);
+    return nm_thread_status(text, sizeof text) ? nm_filter_count(text) : -1;
 }
 
 void nm_filter_init(void) { filters_at_load = filters_now(); }

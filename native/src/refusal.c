@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "events.h"
+#include "sys.h"
 
 /* or_else: what makes a container runtime's default profile allow the call. */
 static const struct {
@@ -17,6 +18,17 @@ static const struct {
     [NM_AFFINITY] = {"sched_setaffinity", ""},
     [NM_MEMFD] = {"memfd_create", ""},
 };
+
+/* The cpuset is the likely cause where the kernel finds a node or a CPU invalid. */
+static void explain_invalid(enum nm_call call, char *why, size_t bytes) {
+    const char *what = call == NM_AFFINITY ? "CPUs" : "a node";
+    const char *key = call == NM_AFFINITY ? "Cpus_allowed_list" : "Mems_allowed_list";
+    char status[8192];
+    const char *line = nm_thread_status(status, sizeof status) ? strstr(status, key) : NULL;
+    const char *list = line == NULL ? "" : line + strlen(key) + strspn(line + strlen(key), ":\t ");
+    snprintf(why, bytes, "%s: EINVAL: likely %s outside %s (%.*s)", calls[call].name, what, key,
+             (int)strcspn(list, "\n"), list);
+}
 
 static void explain(enum nm_call call, int error, char *why, char *remedy, size_t bytes) {
     const char *name = calls[call].name;
@@ -33,7 +45,7 @@ static void explain(enum nm_call call, int error, char *why, char *remedy, size_
             snprintf(remedy, bytes, "start it outside the sandbox, or on another kernel");
             break;
         case EINVAL:
-            snprintf(why, bytes, "%s: EINVAL: the cpuset does not allow that node", name);
+            explain_invalid(call, why, bytes);
             snprintf(remedy, bytes, "widen cpuset.mems and cpuset.cpus of the control group");
             break;
         default:

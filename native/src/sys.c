@@ -1,6 +1,7 @@
 #include "sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -62,6 +63,16 @@ int nm_memfd(const char *name) {
     enum { MFD_CLOEXEC = 1 };
     long fd = syscall(SYS_memfd_create, name, MFD_CLOEXEC);
     return fd < 0 ? -errno : (int)fd;
+}
+
+bool nm_thread_status(char *text, size_t bytes) {
+    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t got = read(fd, text, bytes - 1);
+    close(fd);
+    if (got <= 0) return false;
+    text[got] = '\0';
+    return true;
 }
 
 void nm_name_mapping(void *start, size_t bytes, const char *name) {

@@ -2,6 +2,7 @@
 #ifndef NM_SYS_H
 #define NM_SYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* include/uapi/linux/mempolicy.h */
@@ -34,6 +35,9 @@ int nm_mprotect(void *start, size_t bytes, int rights);
 
 /* memfd_create(2), close-on-exec; returns a descriptor or -errno. */
 int nm_memfd(const char *name);
+
+/* /proc/thread-self/status (proc(5)), NUL-terminated; false where it cannot be read. */
+bool nm_thread_status(char *text, size_t bytes);
 
 /* prctl(PR_SET_VMA_ANON_NAME): names the mapping in /proc/PID/maps where the kernel can. */
 void nm_name_mapping(void *start, size_t bytes, const char *name);

@@ -17,13 +17,28 @@ static void a_refused_call_is_said_once_with_cause_and_remedy(void) {
           1);
 }
 
+/* With the list that the kernel gives this process. */
+static const char *likely_outside(const char *what, const char *key) {
+    static char said[512];
+    char line[256], format[64], list[256] = "";
+    FILE *status = fopen("/proc/self/status", "re");
+    CHECK(status != NULL);
+    snprintf(format, sizeof format, "%s: %%255s", key);
+    while (list[0] == '\0' && fgets(line, sizeof line, status) != NULL) sscanf(line, format, list);
+    fclose(status);
+    CHECK(list[0] != '\0');
+    snprintf(said, sizeof said, "sched_setaffinity: EINVAL: likely %s outside %s (%s)", what, key,
+             list);
+    return said;
+}
+
 static void errnos_are_told_apart(void) {
     nm_say_refused(NM_MOVE_PAGES, ENOSYS, "pages stay");
     CHECK(times_said("move_pages: ENOSYS: this kernel does not have it, or a sandbox hides it") ==
           1);
     CHECK(times_said("start it outside the sandbox, or on another kernel") == 1);
     nm_say_refused(NM_AFFINITY, EINVAL, "threads stay");
-    CHECK(times_said("sched_setaffinity: EINVAL: the cpuset does not allow that node") == 1);
+    CHECK(times_said(likely_outside("CPUs", "Cpus_allowed_list")) == 1);
     CHECK(times_said("widen cpuset.mems and cpuset.cpus of the control group") == 1);
     nm_say_refused(NM_MEMFD, EMFILE, "no memfd");
     CHECK(times_said("memfd_create: Too many open files") == 1);

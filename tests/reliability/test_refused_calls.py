@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def test_a_node_that_the_kernel_finds_invalid_is_told_from_a_call_that_it_refuse
     )
     assert run.line == runs.plain_line(engine)
     [line] = run.naming("mbind: EINVAL")
-    assert "the cpuset does not allow that node (widen cpuset.mems and cpuset.cpus" in line
+    status = Path("/proc/self/status").read_text()
+    [allowed] = re.findall(r"^Mems_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+    assert f"likely a node outside Mems_allowed_list ({allowed}) (widen cpuset.mems" in line
     assert run.coverage == 1.0
 
 
