@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,11 @@ int main(void) { return dlsym(RTLD_DEFAULT, "numamirror_standin") ? 12 : 11; }
 PLAIN = "int main(void) { return 11; }"
 NOT_LOADED, LOADED = 11, 12
 REHEARSE = ("--rehearse", "2")
+# Another user, who may read this Python and this package, wherever they are.
+AS_NOBODY = (
+    *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
+    *("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
+)
 
 Build = Callable[..., Path]
 
@@ -117,8 +123,7 @@ def test_a_program_with_address_sanitizer_starts_with_both(
 def test_a_setuid_program_starts_with_one_line(build: Build, shim_env: dict[str, str]) -> None:
     """Case S04."""
     engine = build(PROGRAM)
-    for directory in engine.parents[:-2]:
-        directory.chmod(directory.stat().st_mode | 0o555)
+    open_to_all(engine)
     os.chown(engine, 65534, 65534)
     engine.chmod(0o4755)
     result = numamirror_run(*REHEARSE, engine, env=shim_env)
@@ -127,6 +132,39 @@ def test_a_setuid_program_starts_with_one_line(build: Build, shim_env: dict[str,
     assert result.returncode == NOT_LOADED
     [line] = lines_on("engine", result.stderr)
     assert "the loader drops LD_PRELOAD for a setuid program" in line
+
+
+def open_to_all(file: Path) -> None:
+    """Other users may come to it; pytest keeps its directories to ourselves."""
+    for directory in file.parents[:-2]:
+        directory.chmod(directory.stat().st_mode | 0o555)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a program capabilities needs root")
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="apt-get install util-linux")
+def test_a_program_with_file_capabilities_starts_with_one_line(
+    build: Build, shim_env: dict[str, str], standin_shim: Path
+) -> None:
+    """Case S04: started by another user, since root has them all already."""
+    engine = build(PROGRAM)
+    for file in (engine, standin_shim):
+        open_to_all(file)
+    before = numamirror_run(*REHEARSE, engine, env=shim_env, before=AS_NOBODY)
+    if before.returncode != LOADED:
+        pytest.skip(f"nothing runs as another user here: {before.stderr[-200:]}")
+    # struct vfs_cap_data, revision 2, effective: CAP_SYS_NICE permitted.
+    capabilities = struct.pack("<5I", 0x02000001, 1 << 23, 0, 0, 0)
+    try:
+        os.setxattr(engine, "security.capability", capabilities)
+    except OSError as error:
+        pytest.skip(f"file capabilities cannot be set here: {error}")
+    result = numamirror_run(*REHEARSE, engine, env=shim_env, before=AS_NOBODY)
+    if result.returncode == LOADED:
+        pytest.skip("this kernel raises no capabilities here (no_new_privs or nosuid)")
+    assert result.returncode == NOT_LOADED
+    [line] = lines_on("engine", result.stderr)
+    assert "the loader drops LD_PRELOAD" in line
+    assert "file capabilities" in line and "ambient" in line
 
 
 def test_env_i_starts_with_one_line(build: Build, shim_env: dict[str, str]) -> None:
