@@ -12,6 +12,7 @@ import click
 
 from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.commands.shared import json_option, svg_option
+from numamirror_cli.engine.directories import is_file
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.launch.host import read_host
 from numamirror_cli.machine.model import Machine
@@ -68,7 +69,7 @@ def _show(result: BenchResult, as_json: bool) -> None:
 
 
 def _stored(path: Path) -> BenchResult:
-    if not path.exists():
+    if not is_file(path):
         raise NumaMirrorError(
             "this machine was not measured yet", hint="measure it with: numamirror bench"
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from numamirror_cli.engine.directories import matching
 from numamirror_cli.engine.image import Image, read_image
 from numamirror_cli.engine.marks import CPU_CODE, contains
 from numamirror_cli.engine.own_mirror import OwnMirror, read_own_mirror
@@ -129,9 +130,7 @@ def backends_beside(images: Iterable[Image], directories: Iterable[Path]) -> tup
     images = tuple(images)
     if any(map(_computes, images)) or not any(_ALLOCATES in image.defines for image in images):
         return ()
-    candidates = (
-        file for directory in directories for file in sorted(directory.glob("*ggml*.so*"))
-    )
+    candidates = (file for directory in directories for file in matching(directory, "*ggml*.so*"))
     return tuple(image.path for image in read_images(candidates) if _computes(image))
 
 

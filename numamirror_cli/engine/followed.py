@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_directory, matching
 from numamirror_cli.engine.elf import read_elf
 from numamirror_cli.engine.engines import backends_beside, read_images
 from numamirror_cli.engine.libraries import linked_files
@@ -70,8 +71,8 @@ def follow_beside(target: Target, environ: Mapping[str, str]) -> Followed:
     """
     home = target.image.resolve().parent
     near = [home, home / "lib", home.parent / "lib" / target.image.name]
-    directories = [*near, *(path for path in sorted(near[-1].glob("*")) if path.is_dir())]
-    roots = [file for directory in directories for file in sorted(directory.glob("*ggml*.so*"))]
+    directories = [*near, *(path for path in matching(near[-1], "*") if is_directory(path))]
+    roots = [file for directory in directories for file in matching(directory, "*ggml*.so*")]
     return _with_linked(None, roots, environ)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_directory, matching
 from numamirror_cli.engine.elf import ElfFacts, read_elf
 
 _CONFIGURATION = Path("/etc/ld.so.conf")
@@ -120,7 +121,7 @@ def system_directories() -> tuple[Path, ...]:
     multiarch = f"{platform.machine()}-linux-gnu"
     trusted = [f"/lib/{multiarch}", f"/usr/lib/{multiarch}", "/lib64", "/usr/lib64", "/lib"]
     found = [*_configured(_CONFIGURATION, _MOST_INCLUDES), *map(Path, trusted), Path("/usr/lib")]
-    return tuple(directory for directory in dict.fromkeys(found) if directory.is_dir())
+    return tuple(directory for directory in dict.fromkeys(found) if is_directory(directory))
 
 
 def _configured(file: Path, depth: int) -> Iterator[Path]:
@@ -132,7 +133,7 @@ def _configured(file: Path, depth: int) -> Iterator[Path]:
         words = line.partition("#")[0].split()
         if words[:1] == ["include"] and depth:
             for pattern in words[1:]:
-                for included in sorted(Path("/").glob(str(file.parent / pattern).lstrip("/"))):
+                for included in matching(Path("/"), str(file.parent / pattern).lstrip("/")):
                     yield from _configured(included, depth - 1)
         elif words and words[0].startswith("/"):
             yield Path(words[0])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_directory
 from numamirror_cli.errors import NumaMirrorError
 
 # confstr(_CS_PATH): where execvp(3) looks when PATH is unset.
@@ -23,7 +25,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path:
         raise NumaMirrorError("the program's name is empty", exit_code=127)
     if "/" in name:
         return _executable(Path(name))
-    found = [path for path in _along_path(name, environ) if path.exists() and not path.is_dir()]
+    found = [path for path in _along_path(name, environ) if _is_there(path)]
     for path in found:
         if os.access(path, os.X_OK):
             return path
@@ -41,6 +43,14 @@ def _along_path(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(directory or ".") / name
 
 
+def _is_there(path: Path) -> bool:
+    """A file of any kind but a directory, where we may look."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
+
+
 def _executable(path: Path) -> Path:
     try:
         path.stat()
@@ -48,7 +58,7 @@ def _executable(path: Path) -> Path:
         raise NumaMirrorError(f"{path}: program not found", exit_code=127) from None
     except OSError as error:
         raise NumaMirrorError(f"{path}: {error.strerror}", exit_code=126) from None
-    if path.is_dir():
+    if is_directory(path):
         raise NumaMirrorError(
             f"{path}: is a directory, not a program", hint="name a file in it", exit_code=126
         )

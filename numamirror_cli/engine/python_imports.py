@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_directory, is_file, matching
 from numamirror_cli.engine.python_path import find_module, module_path
 
 # Sources read and libraries listed for one command; beyond that, it is said and left.
@@ -81,7 +82,7 @@ def imported_libraries(
 
 
 def _follow_script(script: Path, interpreter: Path, environ: Mapping[str, str]) -> Imports:
-    if script.is_dir():  # python DIRECTORY runs its __main__.py
+    if is_directory(script):  # python DIRECTORY runs its __main__.py
         script = script / "__main__.py"
     text = _read(script)
     if text is None:
@@ -174,14 +175,15 @@ def _libraries_of(module: Path) -> Iterator[Path]:
     if module.suffix == ".so":
         yield module
         return
-    directory = module if module.is_dir() else module.parent
-    if module.is_dir() or module.name == "__init__.py":
-        found = sorted(directory.rglob("*.so*"))
+    is_package = is_directory(module)
+    directory = module if is_package else module.parent
+    if is_package or module.name == "__init__.py":
+        found = matching(directory, "**/*.so*")
         yield from (file for file in found[:_MOST_LIBRARIES] if _is_library(file))
 
 
 def _is_library(file: Path) -> bool:
-    return file.is_file() and (file.suffix == ".so" or ".so." in file.name)
+    return is_file(file) and (file.suffix == ".so" or ".so." in file.name)
 
 
 def _read(file: Path) -> str | None:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_directory, is_file, matching
+
 _NAME = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)?)?t?")
 
 
@@ -25,7 +27,7 @@ def module_path(
     directories += [Path(part) for part in environ.get("PYTHONPATH", "").split(":") if part]
     for site in _site_directories(interpreter, environ):
         directories += [site, *_named_in_pth_files(site)]
-    return tuple(directory for directory in dict.fromkeys(directories) if directory.is_dir())
+    return tuple(directory for directory in dict.fromkeys(directories) if is_directory(directory))
 
 
 def _site_directories(interpreter: Path, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -41,12 +43,12 @@ def _site_directories(interpreter: Path, environ: Mapping[str, str]) -> Iterator
         base = Path(settings.get("home", "/usr/bin")).parent
         yield from _sites_below(base)
     if base == Path("/usr"):  # Debian's own arrangement
-        yield from sorted(Path("/usr/local/lib").glob("python3*/dist-packages"))
+        yield from matching(Path("/usr/local/lib"), "python3*/dist-packages")
         yield Path("/usr/lib/python3/dist-packages")
 
 
 def _sites_below(prefix: Path) -> list[Path]:
-    return sorted(prefix.glob("lib*/python3*/site-packages"))
+    return matching(prefix, "lib*/python3*/site-packages")
 
 
 def _virtual_environment(prefix: Path) -> dict[str, str] | None:
@@ -60,7 +62,7 @@ def _virtual_environment(prefix: Path) -> dict[str, str] | None:
 
 def _named_in_pth_files(site: Path) -> Iterator[Path]:
     """Directories that *.pth files add; lines of code in them are not followed."""
-    for file in sorted(site.glob("*.pth")):
+    for file in matching(site, "*.pth"):
         try:
             lines = file.read_text(errors="replace").splitlines()
         except OSError:
@@ -93,10 +95,10 @@ def _in_directory(name: str, directory: Path) -> Path | None:
     """The source, extension or (for a namespace package) directory of a module."""
     package = directory / name
     for candidate in (package / "__init__.py", directory / f"{name}.py"):
-        if candidate.is_file():
+        if is_file(candidate):
             return candidate
-    extensions = [*sorted(directory.glob(f"{name}.*.so")), directory / f"{name}.so"]
+    extensions = [*matching(directory, f"{name}.*.so"), directory / f"{name}.so"]
     for candidate in extensions:
-        if candidate.is_file():
+        if is_file(candidate):
             return candidate
-    return package if package.is_dir() else None
+    return package if is_directory(package) else None

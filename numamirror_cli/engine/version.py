@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from numamirror_cli.engine.directories import matching
 from numamirror_cli.engine.elf import errors_of_broken_files
 from numamirror_cli.engine.image import Image
 
@@ -127,7 +128,7 @@ def _package(library: Path) -> str:
 
 def _distribution(site: Path, library: Path) -> str:
     """Of those installed in a directory, the one that has the library among its files."""
-    if not any(site.glob("*.dist-info")):
+    if not matching(site, "*.dist-info"):
         return ""
     import importlib.metadata  # slow, and of use to engines in Python packages alone
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from numamirror_cli.engine.directories import is_file
 from numamirror_cli.engine.examination import Running
 from numamirror_cli.memory.maps import Extent, read_maps
 from numamirror_cli.memory.process import proc_dir, read_process, reading
@@ -36,7 +37,7 @@ def _program(pid: int, root: Path) -> Path:
     link = proc_dir(pid, root) / "exe"
     with reading(pid, "exe", root):
         named = link.readlink()
-        return named if named.is_file() and named.samefile(link) else link
+        return named if is_file(named) and named.samefile(link) else link
 
 
 def _as_we_reach_it(pid: int, extent: Extent, root: Path) -> Path:

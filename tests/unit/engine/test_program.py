@@ -9,6 +9,7 @@ import pytest
 
 from numamirror_cli.engine.program import find_program
 from numamirror_cli.errors import NumaMirrorError
+from tests.unit.memory.as_nobody import as_nobody
 
 Script = Callable[..., Path]
 
@@ -76,3 +77,17 @@ def test_a_directory_is_126_by_path_and_127_by_name(tmp_path: Path) -> None:
 
 def test_an_empty_name_is_127() -> None:
     assert refusal("").exit_code == 127
+
+
+def test_a_directory_of_path_that_cannot_be_searched_is_passed_over(tmp_path: Path) -> None:
+    """As when sudo -u or a service keeps root's PATH; a name too long fails for root as well."""
+    closed = tmp_path / "closed"
+    closed.mkdir(0o700)
+    (closed / "sh").touch(0o755)
+    path = f"{closed}:/{'x' * 5000}:/bin"
+    assert find_program("sh", {"PATH": path}) in (Path("/bin/sh"), closed / "sh")
+    assert as_nobody(lambda: find_program("sh", {"PATH": path})) == "/bin/sh"
+
+
+def test_a_name_too_long_for_any_file_is_127() -> None:
+    assert refusal("x" * 5000, "/usr/bin").exit_code == 127

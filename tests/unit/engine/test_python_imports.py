@@ -159,3 +159,11 @@ def make_interpreter() -> Callable[[Path], Path]:
 )  # fmt: skip
 def test_interpreters_are_known_by_name(name: str, is_one: bool) -> None:
     assert is_python(Path("/usr/bin") / name) is is_one
+
+
+def test_no_module_is_looked_for_where_we_may_not_look():
+    """As where HOME is another user's still; a name too long fails for root as well."""
+    closed = f"/{'x' * 5000}"
+    found = module_path(Path("/usr/bin/python3"), None, {"HOME": closed, "PYTHONPATH": closed})
+    assert Path(closed) not in found
+    assert not any(path.is_relative_to(closed) for path in found)
