@@ -19,7 +19,7 @@ from numamirror_cli.plan.estimate import Estimate, Row
 from numamirror_cli.plan.layout import MIRROR
 from numamirror_cli.report.plan_advice import advise
 from numamirror_cli.report.text import percent
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 
 _CAN_BE = {
     FULL: "can be mirrored",
@@ -61,6 +61,10 @@ def _engine(subject: Subject, machine: Machine) -> Iterator[Check]:
 def _model(subject: Subject) -> Iterator[Check]:
     if subject.problem:
         yield Check("model", BAD, subject.problem, "name a GGUF file that can be read with -m")
+    elif subject.estimate is not None and (model := subject.estimate.request.model).missing:
+        there = part_of(max(0, model.bytes - model.missing), model.bytes)
+        text = f"only {there} are in its files: its download is not complete"
+        yield Check("model", BAD, text, "download it again, and compare its size or checksum")
     elif subject.estimate is not None:
         work = subject.estimate.workload
         text = f"{size(work.resident)} stay on the CPU, {size(work.gemm)} of them read by GEMM"

@@ -56,6 +56,17 @@ def split_parts(path: Path) -> tuple[Path, ...]:
     )
 
 
+def not_there(path: Path) -> str:
+    """Why a part of a model was not found: "m.gguf: there is no such file", or what forbids it."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return f"{path}: there is no such file"
+
+
 def _seen_from(pid: int, name: str, root: Path) -> Path:
     """The path by which we reach what the process calls `name`: its own root and directory."""
     base = proc_dir(pid, root)

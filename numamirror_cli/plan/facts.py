@@ -26,6 +26,8 @@ class Model:
 
     parts: its files in order. settings: the metadata below the architecture's name, without that
     name ("block_count" for "gemma3.block_count"); numbers that come one per layer as a tuple.
+    missing: bytes of tensors that lie beyond the ends of the files: a download that is not
+    complete.
     """
 
     parts: tuple[Path, ...]
@@ -33,6 +35,7 @@ class Model:
     architecture: str
     tensors: tuple[Tensor, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    missing: int = 0
 
     def number(self, setting: str, default: int = 0) -> int:
         """A whole number of the settings; the largest where there is one per layer."""

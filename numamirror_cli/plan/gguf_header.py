@@ -21,11 +21,13 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 from gguf.gguf_reader import GGUFReader, ReaderField
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.model_files import find_model
+from numamirror_cli.memory.model_files import find_model, not_there
 from numamirror_cli.plan.facts import Model, Setting, Tensor
 
 # Numbers that come one per layer are kept; a vocabulary is not.
 _LONGEST_ARRAY = 4096
+_MAGIC = b"GGUF"
+_CUT_SHORT = "it ends within its metadata"
 # What the reader raises over bytes that are no header, or half of one.
 _BROKEN = (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, struct.error)
 
@@ -39,7 +41,7 @@ def read_model(path: Path) -> Model:
     if found.missing:
         split = len(found.parts) + len(found.missing) > 1
         raise NumaMirrorError(
-            f"{found.missing[0]}: there is no such file",
+            not_there(found.missing[0]),
             hint="a split model is read in all its parts, from one directory" if split else None,
         )
     headers = [_read_header(part) for part in found.parts]
@@ -52,31 +54,41 @@ def read_model(path: Path) -> Model:
         architecture=architecture,
         tensors=tuple(tensor for header in headers for tensor in header.tensors),
         settings={k.removeprefix(below): v for k, v in values.items() if k.startswith(below)},
+        missing=sum(header.missing for header in headers),
     )
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What one file says: metadata by key, texts in lists left out, and its tensors."""
+    """What one file says: metadata by key, texts in lists left out, and its tensors; of these,
+    bytes that are missing at its end."""
 
     values: Mapping[str, Setting]
     tensors: tuple[Tensor, ...]
+    missing: int
 
 
 def _read_header(path: Path) -> _Header:
     try:
         reader = _HeaderReader(path)
-        return _Header(dict(_values(reader)), tuple(reader.heads))
+        return _Header(dict(_values(reader)), tuple(reader.heads), reader.missing)
     except OSError as error:
         raise NumaMirrorError(f"{path}: {error.strerror}") from None
     except _BROKEN as error:
         raise NumaMirrorError(
-            f"{path}: not a GGUF model that can be read: {_words(error)}",
+            f"{path}: not a GGUF model that can be read: {_words(path, error)}",
             hint="is the file complete, and a model for llama.cpp?",
         ) from None
 
 
-def _words(error: Exception) -> str:
+def _words(path: Path, error: Exception) -> str:
+    """What a person would call it; the reader's own words where they say more than that."""
+    with path.open("rb") as file:
+        begins = file.read(len(_MAGIC))
+    if not begins:
+        return "it is empty"
+    if begins != _MAGIC[: len(begins)]:
+        return "it does not begin with the word GGUF"
     text = str(error.args[0]) if error.args else ""
     return text.splitlines()[0] if text else type(error).__name__
 
@@ -91,10 +103,17 @@ def _values(reader: GGUFReader) -> Iterator[tuple[str, Setting]]:
 
 
 class _HeaderReader(GGUFReader):
-    """GGUFReader without vocabulary and weights. heads: its tensors, filled by the constructor of
-    the base class, which calls both methods below."""
+    """GGUFReader without vocabulary and weights. heads: its tensors; missing: bytes of them that
+    lie beyond the end of the file. The constructor of the base class, which calls the methods
+    below, fills them."""
 
     heads: Sequence[Tensor] = ()
+    missing = 0
+
+    def _get(self, offset: int, dtype: Any, count: int = 1, *order: Any, **orders: Any) -> Any:
+        if offset + np.dtype(dtype).itemsize * int(count) > len(self.data):
+            raise ValueError(_CUT_SHORT)
+        return super()._get(offset, dtype, count, *order, **orders)
 
     def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
         if raw_type != GGUFValueType.ARRAY:
@@ -109,7 +128,7 @@ class _HeaderReader(GGUFReader):
             raise ValueError("an array of arrays in its metadata")
         end = start + count * np.dtype(scalar).itemsize
         if end > len(self.data):
-            raise ValueError("it ends within its metadata")
+            raise ValueError(_CUT_SHORT)
         if count > _LONGEST_ARRAY:
             return end - orig_offs, [], [], types
         return end - orig_offs, [self._get(start, scalar, count)], [0], types
@@ -119,6 +138,8 @@ class _HeaderReader(GGUFReader):
         swapped, little = self.byte_order == "S", sys.byteorder == "little"
         length = struct.Struct(">Q" if swapped == little else "<Q").unpack_from
         for _ in range(count):
+            if offset + 8 > len(self.data):
+                raise ValueError(_CUT_SHORT)
             offset += 8 + length(self.data.data, offset)[0]
         return offset
 
@@ -126,6 +147,8 @@ class _HeaderReader(GGUFReader):
         starts = sorted(_offset(field) for field in fields)
         ends = [*starts, len(self.data) - start_offs]
         self.heads = [_tensor(field, ends) for field in fields]
+        reach = (_offset(f) + head.bytes for f, head in zip(fields, self.heads, strict=True))
+        self.missing = max(0, max(reach, default=0) - ends[-1])
 
 
 def _offset(field: ReaderField) -> int:

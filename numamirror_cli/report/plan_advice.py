@@ -19,7 +19,7 @@ from numamirror_cli.plan.facts import Model
 from numamirror_cli.plan.predict import Reader, is_faster_than_memory
 from numamirror_cli.plan.ram import Ram
 from numamirror_cli.report.text import counted, percent
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 
 # A mirror that serves this share of the reads needs no words about the rest.
 ALL_BUT_NOTHING = 0.99
@@ -85,6 +85,13 @@ def notes(estimate: Estimate) -> Iterator[Notice]:
     request, model = estimate.request, estimate.request.model
     arguments = request.arguments
     yield from map(advise, estimate.advice)
+    if model.missing:
+        there = part_of(max(0, model.bytes - model.missing), model.bytes)
+        yield Notice(
+            f"only {there} are in its files",
+            "the figures are for all of it",
+            "complete the download before an engine is started with it",
+        )
     if len(estimate.there) > 1 and estimate.workload.coverage < ALL_BUT_NOTHING:
         yield Notice(
             f"a mirror serves {percent(estimate.workload.coverage)} of the reads",

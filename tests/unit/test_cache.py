@@ -164,11 +164,13 @@ def test_all_parts_of_a_split_model_are_followed(disk):
 
 def test_a_missing_part_is_named(disk):
     model_of(disk / "m-00001-of-00002.gguf", 1)
-    with pytest.raises(NumaMirrorError, match=r"m-00002-of-00002\.gguf: no such file"):
+    with pytest.raises(NumaMirrorError, match=r"m-00002-of-00002\.gguf: there is no such file"):
         cache(disk / "m-00001-of-00002.gguf")
 
 
-@pytest.mark.parametrize(("what", "said"), [("none", "no such file"), ("dir", "not a regular")])
+@pytest.mark.parametrize(
+    ("what", "said"), [("none", "there is no such file"), ("dir", "not a regular")]
+)
 def test_what_is_no_file_is_named(tmp_path, what, said):
     (tmp_path / "dir").mkdir()
     with pytest.raises(NumaMirrorError, match=said):

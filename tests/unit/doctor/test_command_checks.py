@@ -161,6 +161,21 @@ def test_a_limit_that_does_no_harm_is_ok(
     assert (found.level, found.text) == (OK, text)
 
 
+# ---- model ----
+
+
+def test_a_model_whose_download_broke_off_is_bad(make_root: MakeRoot) -> None:
+    """Its header is whole: all else can be said of it, and no engine will start with it."""
+    facts = facts_about(make_root(TWO))
+    begun = replace(model_of(10 * GIB), missing=6 * GIB)
+    weighed = estimate(Request(begun, facts.machine, parse_engine_args(["engine"])))
+    assert facts.subject is not None
+    subject = replace(facts.subject, estimate=weighed)
+    found = checks(replace(facts, subject=subject))["model"]
+    assert found.level == BAD
+    assert found.text == "only 4 of 10 GiB are in its files: its download is not complete"
+
+
 # ---- page cache ----
 
 

@@ -53,7 +53,10 @@ def test_the_beginning_of_a_download_is_enough(tmp_path: Path) -> None:
     whole = write_gguf(tmp_path / "model.gguf")
     header = whole.read_bytes()[:4096]
     (tmp_path / "begun.gguf").write_bytes(header)
-    assert read_model(tmp_path / "begun.gguf").bytes == WHOLE
+    model = read_model(tmp_path / "begun.gguf")
+    assert model.bytes == WHOLE
+    assert model.missing == whole.stat().st_size - 4096
+    assert read_model(whole).missing == 0
 
 
 def test_a_large_vocabulary_takes_no_time(tmp_path: Path) -> None:
@@ -78,7 +81,13 @@ def test_a_type_that_gguf_does_not_know_takes_what_lies_before_the_next(tmp_path
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"", ""), (b"GGUF", ""), (b"PK\3\4" * 100, "magic"), (b"GGUF\x63\0\0\0" + b"\0" * 99, "99")],
+    [
+        (b"", "it is empty"),
+        (b"GG", "it ends within its metadata"),
+        (b"GGUF", "it ends within its metadata"),
+        (b"PK\3\4" * 100, "it does not begin with the word GGUF"),
+        (b"GGUF\x63\0\0\0" + b"\0" * 99, "99"),
+    ],
 )
 def test_what_is_no_model_is_named_and_refused(tmp_path: Path, content: bytes, why: str) -> None:
     path = tmp_path / "other.gguf"
@@ -87,6 +96,16 @@ def test_what_is_no_model_is_named_and_refused(tmp_path: Path, content: bytes, w
         read_model(path)
     assert why in refused.value.message
     assert refused.value.exit_code == 1
+
+
+def test_a_file_that_is_cut_short_is_called_so_wherever_it_was_cut(tmp_path: Path) -> None:
+    whole = write_gguf(tmp_path / "model.gguf").read_bytes()
+    length = whole.index(b"blk.1.")
+    path = tmp_path / "cut.gguf"
+    for end in range(1, length, 7):
+        path.write_bytes(whole[:end])
+        with pytest.raises(NumaMirrorError, match="it ends within its metadata"):
+            read_model(path)
 
 
 def test_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:

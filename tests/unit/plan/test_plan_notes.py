@@ -103,3 +103,15 @@ def test_a_home_without_cpus_is_refused_with_those_that_would_do(
     assert done.returncode == 2
     assert "node 2 has no CPUs: what its memory gives is not predicted" in done.stderr
     assert "choose a home among nodes 0-1" in done.stderr
+
+
+def test_a_download_that_broke_off_is_told(tmp_path: Path, two_nodes: Path) -> None:
+    """The figures are those of the whole model, which its header tells."""
+    model = write_gguf(tmp_path / "model.gguf")
+    assert not [what for what in notes("--root", two_nodes, model) if "in its files" in what]
+    with model.open("r+b") as file:
+        file.truncate(model.stat().st_size // 2)
+    said = notes("--root", two_nodes, model)
+    (what,) = [what for what in said if what.endswith("in its files")]
+    assert what.startswith("only ")
+    assert said[what] == "the figures are for all of it"
