@@ -3,7 +3,8 @@
 `messages.py` lists it, to be read as a stranger reads it. `messages.py --reached FILE...` takes
 coverage databases of test runs and exits 1 naming each message that no test has brought about: its
 line did not run, and no test quotes it (as those do that bring it about out of coverage's reach:
-as another user, in a copy of the package, on another kernel, in the shim).
+as another user, in a copy of the package, on another kernel, in the shim). Of what the shim says, a
+test quotes half of the longest phrase at least.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MAKERS = {
 }
 # Letters of a message that a test must quote to count as one that brings it about.
 QUOTE = 16
+# What a message's phrases begin or end with, beside what is put in, and a quotation leaves out.
+EDGES = " :;,.()"
 # In C: comments, assertions of the compiler, characters; and then what stands in quotes, joined.
 NOT_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|_Static_assert\(.*?\);|'(?:\\.|[^'\\])'", re.DOTALL)
 TEXT = re.compile(r'"(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*')
@@ -131,17 +134,19 @@ def filled_in(text: str) -> str:
 
 
 def is_quoted_in_part(message: Message, tests: str) -> bool:
-    """QUOTE letters of it in a row, or a whole phrase that has fewer, stand in a test."""
-    return any(
-        phrase[start : start + QUOTE] in tests
-        for phrase in filter(None, map(str.strip, message.text.split("{}")))
-        for start in range(max(1, len(phrase) - QUOTE + 1))
-    )
+    """A whole phrase of it, or half of its longest one in a row, stands in a test."""
+    phrases = [phrase.strip(EDGES) for phrase in message.text.split("{}")]
+    longest = max(phrases, key=len)
+    length = (len(longest) + 1) // 2
+    halves = (longest[start : start + length] for start in range(len(longest) - length + 1))
+    whole = (phrase for phrase in phrases if len(phrase) >= min(QUOTE, len(longest)))
+    return any(text in tests for text in (*whole, *halves))
 
 
 def is_quoted(message: Message, tests: str) -> bool:
     """Some phrase of it, long enough to be no accident, stands in a test."""
-    phrases = (phrase.strip() for part in message.text.split(" | ") for phrase in part.split("{}"))
+    parts = message.text.split(" | ")
+    phrases = (phrase.strip(EDGES) for part in parts for phrase in part.split("{}"))
     return any(len(phrase) >= QUOTE and phrase in tests for phrase in phrases)
 
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -138,9 +137,12 @@ static double now(void) {
 }
 
 const char *nm_interleave(struct nm_table *table, const bool *is_new) {
-    struct spreading *s = nm_config.rehearsal != 0 ? NULL : calloc(1, sizeof *s);
-    if (s == NULL) return "no memory for interleaving, or a rehearsal";
+    static struct spreading spreading; /* under the registry's lock */
+    struct spreading *s = &spreading;
+    if (nm_config.rehearsal != 0) return "a rehearsal has no nodes to spread pages over";
     s->node_count = list_nodes(s->nodes);
+    s->moved = 0;
+    s->error = 0;
     double start = now();
     int error = 0;
     for (size_t i = 0; i < table->count && error == 0; ++i) {
@@ -149,7 +151,6 @@ const char *nm_interleave(struct nm_table *table, const bool *is_new) {
         if (error == 0) table->weights[i].state = NM_WEIGHT_INTERLEAVED;
     }
     if (error == 0) say(table, s, now() - start);
-    free(s);
     if (error == 0) return "";
     nm_say_refused(NM_MOVE_PAGES, error, "where the weights' pages are is not known");
     return "where the weights' pages are is not known: move_pages is refused";

@@ -1,11 +1,10 @@
 #include "layout.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "module.h"
 
-enum { POOL_BYTES = 1 << 20, TYPE_F32 = 0, COLUMNS = 64, ROWS = 8, VECTORS = 3 };
+enum { POOL_BYTES = 1 << 15, TYPE_F32 = 0, COLUMNS = 64, ROWS = 8, VECTORS = 3 };
 
 /* Every version has more ops than this and all that we look for among them. */
 enum { OPS_TO_ASK = 80 };
@@ -131,14 +130,13 @@ static const char *measure(struct nm_layout *l, void *context, const char *pool,
 const char *nm_layout_measure(struct nm_layout *layout, const struct nm_module *module) {
     void *(*init)(struct init_params) = module->real[NM_SYM_ggml_init];
     void (*release)(void *) = module->real[NM_SYM_ggml_free];
-    char *pool = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pool == MAP_FAILED) return "memory for two tensors";
+    static _Alignas(64) char pool[POOL_BYTES]; /* under the registry's lock */
+    memset(pool, 0, sizeof pool);
     void *context = init((struct init_params){.mem_size = POOL_BYTES, .mem_buffer = pool});
     const char *failed = "ggml_init";
     if (context != NULL) {
         failed = measure(layout, context, pool, module);
         release(context);
     }
-    munmap(pool, POOL_BYTES);
     return failed;
 }

@@ -68,9 +68,11 @@ static void look_at_all(struct nm_table *table) {
         weight->state = NM_WEIGHT_OBSERVED;
         changed = true;
     }
-    if (!changed) return;
-    nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
-    nm_tell(table, error == 0 ? "" : "the kernel did not say where the weights' pages are");
+    if (changed) nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
+    if (error != 0)
+        nm_tell(table, "the kernel did not say where the weights' pages are");
+    else if (changed)
+        nm_tell(table, "");
 }
 
 void nm_observe(int now) {

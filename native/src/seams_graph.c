@@ -75,7 +75,7 @@ static void announce(struct nm_module *engine) {
 #define BOUND_INSIDE "(built with LTO, -Bsymbolic or hidden symbols)"
 #define NO_SEAM "the engine's ops do not pass the functions that the shim interposes " BOUND_INSIDE
 #define NO_ROW_SEAM "the engine reads its experts past the shim: dense weights only"
-#define OPEN_BUILD "use a build with default symbols"
+#define OPEN_BUILD "use a build without these"
 
 static void say_closed(const struct nm_module *engine, bool dense) {
     const char *op = engine->has_op_seam ? nm_symbol_name(NM_SYM_ggml_cpu_extra_compute_forward)
@@ -92,20 +92,21 @@ static bool can_shard(const struct nm_module *engine) {
 }
 
 static void say_no_shard(const struct nm_module *engine) {
-    const char *why =
-        engine->inside
-            ? "the functions that divide its rows are compiled into their callers"
-            : "no function that the shim sees is called for each of its operations by each thread";
+    const char *why = engine->inside
+                          ? "the functions that divide its rows are compiled into their callers"
+                          : "it divides the rows among its threads where the shim cannot reach "
+                            "(ik_llama.cpp does)";
     say(engine, "shard is not possible with this engine", why,
-        engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)" : "");
+        engine->inside ? "use a build with shared libraries (-DBUILD_SHARED_LIBS=ON)"
+                       : "use --strategy mirror or --strategy interleave");
 }
 
 static void build_found(struct nm_module *engine, struct nm_finding *finding) {
-    bool dense = atomic_load(&engine->seams_proven), rows = atomic_load(&engine->rows_proven);
+    bool dense = atomic_load(&engine->seams_proven);
+    bool rows = atomic_load(&engine->rows_proven) || finding->expert_count == 0;
     announce(engine);
     if (finding->expert_count > 0) nm_reads_expect();
-    if (!nm_config.interleave && (!dense || (!rows && finding->expert_count > 0)))
-        say_closed(engine, dense);
+    if (!nm_config.interleave && (!dense || !rows)) say_closed(engine, dense);
     if (nm_config.shard && !can_shard(engine)) {
         say_no_shard(engine);
         nm_build(finding->all, finding->dense_count + finding->expert_count, false,

@@ -67,7 +67,7 @@ static const char *make_thunks(struct patch *p, int count) {
     size_t bytes = ((size_t)count * THUNK + p->page - 1) & ~(p->page - 1);
     range_of(p, &low, &high);
     p->thunks = map_near(low, high, bytes);
-    if (p->thunks == NULL) return "there is no free memory near its code";
+    if (p->thunks == NULL) return "no addresses within 2 GiB of its code are free";
     memset(p->thunks, 0xCC, bytes);
     for (int i = 0; i < count; ++i) {
         memcpy(p->thunks + i * THUNK, jump_to_next_word, JUMP);

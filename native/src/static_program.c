@@ -169,7 +169,7 @@ static bool refuse(struct adoption *a, const char *why, const char *what) {
 
 static bool lead_calls(struct adoption *a, struct nm_leads *leads) {
     if (!nm_leads_find(leads, &a->elf, a->loaded.bias, a->entry, a->entries))
-        return refuse(a, "%s", "there is no memory to look through its code");
+        return refuse(a, "%s", "memory ran out while its code was looked through");
     if (leads->doubt[0] != '\0') return refuse(a, "%s", leads->doubt);
     const char *without = no_call_of(a);
     if (without != NULL)
@@ -182,8 +182,7 @@ static bool lead_calls(struct adoption *a, struct nm_leads *leads) {
 static bool adopt(struct adoption *a) {
 #ifndef __x86_64__
     return refuse(a, "%s",
-                  "its functions are called without the loader, and only on x86-64 can "
-                  "the shim change that");
+                  "it is linked into the program, where the shim reaches it on x86-64 only");
 #endif
     if (!nm_elf_has_files(&a->elf))
         return refuse(a, "%s", "its files were compiled as one (LTO), and calls were compiled in");
@@ -194,7 +193,8 @@ static bool adopt(struct adoption *a) {
             return refuse(a, "%s in memory is not what is in its file",
                           nm_symbol_name(a->entry[i].symbol));
     if (!is_alone())
-        return refuse(a, "%s", "another preloaded library has started threads already");
+        return refuse(a, "%s",
+                      "another preloaded library had started threads before the program began");
     struct nm_leads leads = {0};
     bool done = lead_calls(a, &leads);
     nm_leads_free(&leads);

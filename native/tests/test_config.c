@@ -53,8 +53,6 @@ static void cores_are_told_from_their_smt_siblings(void) {
     config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-2,8-10;1=3,11",
                    "NUMAMIRROR_CORES", "0-2"); /* nothing is known of node 1 */
     CHECK(config.copy[1].core_count == 2 && config.is_core[3] && config.is_core[11]);
-    config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-3", "NUMAMIRROR_CORES", "0-x");
-    CHECK(!config.active && strstr(config.error, "NUMAMIRROR_CORES") != NULL);
 }
 
 static void a_home_in_no_copy_leaves_every_copy_a_replica(void) {
@@ -69,21 +67,39 @@ static void a_rehearsal_needs_no_copies(void) {
 }
 
 static void what_cannot_be_read_makes_it_inert_and_is_named(void) {
-    static const char *const bad[][2] = {
-        {"NUMAMIRROR_COPIES", ""},        {"NUMAMIRROR_COPIES", "0"},
-        {"NUMAMIRROR_COPIES", "=0"},      {"NUMAMIRROR_COPIES", "0=0;1=0"},
-        {"NUMAMIRROR_COPIES", "0=3-1"},   {"NUMAMIRROR_COPIES", "0=x"},
-        {"NUMAMIRROR_COPIES", "0=99999"}, {"NUMAMIRROR_REHEARSE", "0"},
-        {"NUMAMIRROR_REHEARSE", "9"},     {"NUMAMIRROR_HOME_NODE", "-1"},
-        {"NUMAMIRROR_HOME_NODE", "1x"},   {"NUMAMIRROR_MIN_BYTES", "1M"},
-        {"NUMAMIRROR_ADAPT", "-1"},       {"NUMAMIRROR_ADAPT", "9999999"},
-        {"NUMAMIRROR_EVENTS", "/path"},   {"NUMAMIRROR_EVENTS", "path#1"},
+    static const char copies[] = "NUMAMIRROR_COPIES cannot be read",
+                      rehearsal[] = "NUMAMIRROR_REHEARSE is not a number from 1 to 8",
+                      home[] = "NUMAMIRROR_HOME_NODE is not a node id",
+                      tokens[] = "NUMAMIRROR_ADAPT is not a number of tokens",
+                      events[] = "NUMAMIRROR_EVENTS is no abstract socket and no pipe";
+    static const char *const bad[][3] = {
+        {"NUMAMIRROR_COPIES", "", copies},
+        {"NUMAMIRROR_COPIES", "0", copies},
+        {"NUMAMIRROR_COPIES", "=0", copies},
+        {"NUMAMIRROR_COPIES", "0=0;1=0", copies},
+        {"NUMAMIRROR_COPIES", "0=3-1", copies},
+        {"NUMAMIRROR_COPIES", "0=x", copies},
+        {"NUMAMIRROR_COPIES", "0=99999", copies},
+        {"NUMAMIRROR_CORES", "0-x", "NUMAMIRROR_CORES cannot be read"},
+        {"NUMAMIRROR_REHEARSE", "0", rehearsal},
+        {"NUMAMIRROR_REHEARSE", "9", rehearsal},
+        {"NUMAMIRROR_HOME_NODE", "-1", home},
+        {"NUMAMIRROR_HOME_NODE", "1x", home},
+        {"NUMAMIRROR_SRC_NODE", "1x", "NUMAMIRROR_SRC_NODE is no node id"},
+        {"NUMAMIRROR_MIN_BYTES", "1M", "NUMAMIRROR_MIN_BYTES is not a number of bytes"},
+        {"NUMAMIRROR_BUDGET_BYTES", "1M", "NUMAMIRROR_BUDGET_BYTES is not a number of bytes"},
+        {"NUMAMIRROR_ADAPT", "-1", tokens},
+        {"NUMAMIRROR_ADAPT", "9999999", tokens},
+        {"NUMAMIRROR_EVENTS", "/path", events},
+        {"NUMAMIRROR_EVENTS", "path#1", events},
+        {"NUMAMIRROR_STRATEGY", "magic",
+         "NUMAMIRROR_STRATEGY is none of mirror, shard, interleave and observe"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
         struct nm_config config =
             PARSE("NUMAMIRROR_ABI", "1", bad[i][0], bad[i][1], "NUMAMIRROR_COPIES", "0=0;1=1");
         CHECK(!config.active && config.error != NULL);
-        CHECK(strstr(config.error, bad[i][0]) != NULL);
+        CHECK(strcmp(config.error, bad[i][2]) == 0);
     }
     struct nm_config config = PARSE("NUMAMIRROR_ABI", "2", "NUMAMIRROR_COPIES", "0=0");
     CHECK(!config.active &&
@@ -99,9 +115,6 @@ static void one_strategy_is_named_and_others_are_not(void) {
         CHECK(config.shard == (i == 1) && config.interleave == (i == 2) &&
               config.observe == (i == 3));
     }
-    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0;1=1",
-                                    "NUMAMIRROR_STRATEGY", "magic");
-    CHECK(!config.active && strstr(config.error, "NUMAMIRROR_STRATEGY") != NULL);
 }
 
 static void more_copies_or_nodes_than_fit_are_refused(void) {

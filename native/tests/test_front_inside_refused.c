@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "front.h"
+#include "heard.h"
 
 static const char from_variable[] = "REFUSE_FROM", to_variable[] = "REFUSE_TO";
 
@@ -43,6 +44,8 @@ static void a_refusal_at_any_step_changes_nothing(void) {
     CHECK(steps >= 7); /* thunks, a trial, code, the table of kernels */
     for (int from = 1; from <= steps; ++from)
         for (int more = 0; more < 2; ++more) CHECK(run_refused(self, from, from + more) == 0);
+    CHECK(times_said("the system allows no new code (mprotect with PROT_EXEC)") > 0);
+    CHECK(times_said("the system allows no change of its code (mprotect)") > 0);
 }
 
 static void so_does_a_system_that_refuses_from_some_step_on(void) {
@@ -54,6 +57,7 @@ int main(int count, char **words) {
     self = words[0];
     RUN(it_computes_and_frees_its_model);
     if (count > 1) return 0;
+    listen_to_the_shim();
     RUN(a_refusal_at_any_step_changes_nothing);
     RUN(so_does_a_system_that_refuses_from_some_step_on);
     return 0;

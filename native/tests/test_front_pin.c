@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include "front.h"
+#include "heard.h"
 
 enum { THREADS = 2, OPS = 3, GRAPHS = 2 };
 
@@ -52,6 +53,10 @@ static void threads_are_bound_from_their_first_op_on_in_every_graph(void) {
 static void an_engine_that_binds_them_elsewhere_is_overruled_at_the_next_op(void) {
     compute(look_and_bind_to_cpu_0);
     for (int i = 0; i < OPS; ++i) CHECK(is_only(&seen[1][i], 1));
+    compute(look_and_bind_to_cpu_0);
+    CHECK(times_said("something binds the engine's threads anew while it computes") == 1);
+    CHECK(times_said("they are bound back each time, which costs a system call and a move") == 1);
+    CHECK(times_said("start the engine without --numa, --cpu-mask and --cpu-strict") == 1);
 }
 
 static void the_application_keeps_its_own_mask(void) {
@@ -68,6 +73,7 @@ int main(void) {
         printf("skipped: needs CPUs 0 and 1\n");
         return 0;
     }
+    listen_to_the_shim();
     RUN(threads_are_bound_from_their_first_op_on_in_every_graph);
     RUN(an_engine_that_binds_them_elsewhere_is_overruled_at_the_next_op);
     RUN(the_application_keeps_its_own_mask);

@@ -1,40 +1,20 @@
 /* What the status page tells of the engine's memory without weights, read as `inspect` reads it. */
-#include <dirent.h>
-#include <numamirror_status.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "front.h"
+#include "page.h"
 
 enum { USAGE_COMPUTE = 2 };
 
 static const struct buffer cpu = {.host = true};
 static struct buffer model;
 
-static int page_descriptor(void) {
-    DIR *directory = opendir("/proc/self/fd");
-    CHECK(directory != NULL);
-    int found = -1;
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        char path[300], target[64] = "";
-        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
-        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, NM_STATUS_NAME))
-            found = atoi(entry->d_name);
-    }
-    closedir(directory);
-    CHECK(found >= 0);
-    return found;
-}
-
 /* The kind under which the buffer is told; NM_ALLOTTED when it is not. */
 static uint32_t kind_of(const struct buffer *buffer) {
-    static struct nm_status page;
-    CHECK(pread(page_descriptor(), &page, sizeof page, 0) == sizeof page);
-    CHECK(page.buffers <= NM_MAX_BUFFERS);
-    for (uint32_t i = 0; i < page.buffers; ++i)
-        if (page.buffer[i].start == (uintptr_t)buffer->base) {
-            CHECK(page.buffer[i].bytes == buffer->size);
-            return page.buffer[i].kind;
+    const struct nm_status *page = status_page();
+    CHECK(page != NULL && page->buffers <= NM_MAX_BUFFERS);
+    for (uint32_t i = 0; i < page->buffers; ++i)
+        if (page->buffer[i].start == (uintptr_t)buffer->base) {
+            CHECK(page->buffer[i].bytes == buffer->size);
+            return page->buffer[i].kind;
         }
     return NM_ALLOTTED;
 }

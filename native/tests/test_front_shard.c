@@ -5,6 +5,7 @@
 
 #include "front.h"
 #include "heard.h"
+#include "page.h"
 
 static void compute(struct tensor *weight, int64_t tokens, int threads) {
     struct tensor columns = {.ne = {256, tokens, 1, 1}};
@@ -19,6 +20,7 @@ static void rows_are_placed_when_the_first_token_is_decoded(void) {
     stand_in_mark_weights(&model);
     compute(&weight, 16, 2);
     CHECK(times_said("\"event\":\"placed\"") == 0);
+    CHECK(strcmp(status_page()->reason, "rows are placed when the first token is decoded") == 0);
     compute(&weight, 1, 2);
     CHECK(times_said("\"event\":\"placed\"") == 1 && times_said("\"threads\":2") == 1);
     compute(&weight, 1, 2);
@@ -50,7 +52,23 @@ static void a_long_prompt_for_amx_is_said_once_to_stay_mixed(void) {
     CHECK(times_said("AMX divides") == 0);
     compute(&weight, 33, 2);
     compute(&weight, 33, 2);
-    CHECK(times_said("AMX divides more than 32 tokens by tokens") == 1);
+    CHECK(times_said("AMX divides more than 32 tokens by tokens, so that every thread reads all "
+                     "rows; decoding is local") == 1);
+    CHECK(times_said("\"long prompts are read from both near and far memory\"") == 1);
+    stand_in_free(&model);
+}
+
+static void a_prompt_with_more_tokens_than_rows_is_said_once_to_stay_mixed(void) {
+    struct buffer model = new_model(4 * MIB);
+    struct tensor weight = new_weight(model.base, TYPE_F32, 4 * MIB);
+    stand_in_mark_weights(&model);
+    compute(&weight, 1, 2);
+    compute(&weight, weight.ne[1] - 1, 2);
+    CHECK(times_said("from both near and far memory in long prompts") == 0);
+    compute(&weight, weight.ne[1], 2);
+    compute(&weight, weight.ne[1], 2);
+    CHECK(times_said("some matrices are read from both near and far memory in long prompts") == 1);
+    CHECK(times_said("a prompt has more of them than the matrix has rows") == 1);
     stand_in_free(&model);
 }
 
@@ -78,6 +96,7 @@ int main(void) {
     RUN(rows_are_placed_when_the_first_token_is_decoded);
     RUN(a_number_of_threads_that_does_not_divide_is_said_with_its_cost);
     RUN(a_long_prompt_for_amx_is_said_once_to_stay_mixed);
+    RUN(a_prompt_with_more_tokens_than_rows_is_said_once_to_stay_mixed);
     RUN(repacked_weights_read_as_they_were_set);
     return 0;
 }

@@ -1,16 +1,14 @@
 /* Weights spread over nodes. A machine of one node has one place for them: what is asked here is
  * that bytes stay, that only weights are touched, and what is said; tests/guest has the nodes. */
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "check.h"
 #include "config.h"
+#include "heard.h"
 #include "interleave.h"
 #include "sys.h"
 
-enum { MIB = 1 << 20, PAGE = 4096 };
+enum { MIB = 1 << 20, PAGE = 4096, ABSENT = 1000 };
 
 static char *memory(size_t bytes) {
     char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -21,10 +19,13 @@ static char *memory(size_t bytes) {
 /* All copies on node 0, or rehearsed. */
 static void configure(int copies, bool rehearsal) {
     memset(&nm_config, 0, sizeof nm_config);
-    nm_config.active = nm_config.interleave = true;
+    nm_config.active = nm_config.interleave = nm_config.log = true;
     nm_config.copies = copies;
     nm_config.rehearsal = rehearsal ? (unsigned)copies : 0;
-    for (int i = 0; i < copies; ++i) nm_config.copy[i].node_count = 1;
+    for (int i = 0; i < copies; ++i) {
+        nm_config.copy[i].node_count = 1;
+        strcpy(nm_config.copy[i].nodes_text, "0");
+    }
 }
 
 static bool placement_is_refused(void) {
@@ -80,6 +81,8 @@ static void pages_that_are_not_spread_are_not_called_even(void) {
     bool is_new[] = {true};
     nm_interleave(table, is_new);
     CHECK(table->weights[0].local_256[0] == 256 && table->weights[0].local_256[1] == 256);
+    CHECK(times_said("interleave: of the sampled pages of weights 100 % on node 0, 100 % on") == 1);
+    CHECK(times_said("; pages of 4 MiB were moved in ") == 1);
     nm_table_free(table);
     munmap(model, 4 * MIB);
 }
@@ -90,7 +93,8 @@ static void a_rehearsal_places_nothing(void) {
     nm_interleave_ahead((uintptr_t)model, MIB);
     struct nm_table *table = table_of(model, MIB);
     bool is_new[] = {true};
-    CHECK(nm_interleave(table, is_new)[0] != '\0');
+    CHECK(strcmp(nm_interleave(table, is_new), "a rehearsal has no nodes to spread pages over") ==
+          0);
     CHECK(table->weights[0].state == NM_WEIGHT_REFUSED);
     nm_table_free(table);
     munmap(model, MIB);
@@ -124,12 +128,24 @@ static void a_buffer_within_a_page_is_left_to_the_process_policy(void) {
     munmap(model, 2 * PAGE);
 }
 
+static void what_no_policy_spreads_ahead_is_said_to_be_moved_instead(void) {
+    configure(1, false);
+    nm_config.copy[0].nodes[0] = ABSENT;
+    char *model = memory(4 * PAGE);
+    nm_interleave_ahead((uintptr_t)model, 4 * PAGE);
+    CHECK(times_said("weights are spread by moving their pages") == 1);
+    CHECK(times_said("mbind: ") == 1);
+    munmap(model, 4 * PAGE);
+}
+
 int main(void) {
+    listen_to_the_shim();
     RUN(weights_keep_their_bytes_and_are_asked_for_afterwards);
     RUN(what_the_table_knew_is_left_alone);
     RUN(pages_that_are_not_spread_are_not_called_even);
     RUN(a_rehearsal_places_nothing);
     RUN(the_policy_of_a_buffer_goes_with_it);
     RUN(a_buffer_within_a_page_is_left_to_the_process_policy);
+    RUN(what_no_policy_spreads_ahead_is_said_to_be_moved_instead);
     return 0;
 }

@@ -28,6 +28,7 @@ _FROM_WORST = (POLICY_ONLY, UNKNOWN, DENSE_ONLY, FULL)
 _ROW_GROUPS = ("ARGUMENT_SEAMS", "VEC_DOTS")
 
 _SHARED_LIBRARIES = "shared libraries (-DBUILD_SHARED_LIBS=ON)"
+_CLOSED_BUILD, _OPEN_BUILD = "(LTO, -Bsymbolic or hidden symbols)", "use a build without these"
 _WITHOUT_SEAMS = {
     HIDDEN_IN_LIBRARY: "its functions are inside a library that does not export them",
     IN_PROGRAM: "its functions are inside the program, which finds its own before any preload",
@@ -70,14 +71,13 @@ def reach_of_engine(engine: Engine) -> Reach:
             return Reach(POLICY_ONLY, why, f"use a build with {_SHARED_LIBRARIES}")
         return Reach(
             POLICY_ONLY,
-            f"calls of {_some(needed)} were bound when it was built (LTO, -Bsymbolic or hidden "
-            "symbols)",
-            "use a build with default symbols",
+            f"calls of {_some(needed)} were bound when it was built {_CLOSED_BUILD}",
+            _OPEN_BUILD,
         )
     rows = [s for s in seams.found if s.group in _ROW_GROUPS]
     if past := [s for s in seams.closed if s in rows]:
         why = f"experts are read past the shim: calls of {_some(past)} were bound when it was built"
-        return Reach(DENSE_ONLY, why, "use a build with default symbols")
+        return Reach(DENSE_ONLY, f"{why} {_CLOSED_BUILD}", _OPEN_BUILD)
     if not rows:
         why = "experts are read past the shim: it has none of their functions"
         return Reach(DENSE_ONLY, why, "use a newer build, if the model has experts")

@@ -15,7 +15,9 @@ struct init_params {
     bool no_alloc;
 };
 
+#ifndef STAND_IN_NAMELESS
 const char *ggml_version(void) { return "9.8.7"; }
+#endif
 
 struct context {
     char *next;
@@ -31,7 +33,11 @@ void *ggml_init(struct init_params params) {
 
 void ggml_free(void *context) { free(context); }
 
+#ifdef STAND_IN_SIZELESS /* less than any tensor has */
+size_t ggml_tensor_overhead(void) { return OBJECT_HEADER; }
+#else
 size_t ggml_tensor_overhead(void) { return OBJECT_HEADER + sizeof(struct tensor); }
+#endif
 
 struct tensor *ggml_new_tensor_2d(struct context *context, int type, int64_t columns,
                                   int64_t rows) {
@@ -41,7 +47,9 @@ struct tensor *ggml_new_tensor_2d(struct context *context, int type, int64_t col
     *t = (struct tensor){.type = type, .ne = {columns, rows, 1, 1}};
     t->nb[0] = 4;
     t->nb[1] = 4 * (size_t)columns;
+#ifndef STAND_IN_SHAPELESS
     t->nb[2] = t->nb[3] = bytes;
+#endif
     t->data = t + 1;
     return t;
 }

@@ -1,8 +1,19 @@
 /* As libllama would: calls from outside the compute library. */
 #include "stand_in.h"
 
+#ifdef STAND_IN_COMPILED_IN /* as a compiler leaves a call that it has inlined */
+void stand_in_mark_weights(struct buffer *buffer) { buffer->usage = 1; }
+#else
 void stand_in_mark_weights(struct buffer *buffer) { ggml_backend_buffer_set_usage(buffer, 1); }
-void stand_in_free(struct buffer *buffer) { ggml_backend_buffer_free(buffer); }
+#endif
+
+void stand_in_free(struct buffer *buffer) {
+#ifdef STAND_IN_STRANGE /* a byte that is no instruction of x86-64 */
+    __asm__ volatile("jmp 1f\n .byte 0x06\n 1:");
+#endif
+    ggml_backend_buffer_free(buffer);
+}
+
 void stand_in_clear(struct buffer *buffer, uint8_t value) {
     ggml_backend_buffer_clear(buffer, value);
 }
