@@ -35,6 +35,12 @@ def need_file(path: str, package: str) -> Path:
 def apt_install(*packages: str) -> bool:
     if os.getuid() != 0 or not shutil.which("apt-get"):
         return False
+    install = ("install", "-y", "--no-install-recommends", *packages)
+    # A fresh machine may have no package lists, or old ones.
+    return _apt_get(*install) or (_apt_get("update") and _apt_get(*install))
+
+
+def _apt_get(*words: str) -> bool:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
-    return subprocess.run(install, env=environment, capture_output=True).returncode == 0
+    done = subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
+    return done.returncode == 0
