@@ -6,18 +6,19 @@
 
 #include "sys.h"
 
-enum { PAGE = 4096, BATCH = 16384, PROBE_PAGES = (1 << 30) / PAGE };
+enum { PAGE = 4096, BATCH = 16384 };
 
-/* Pages of the ranges in order, each once. */
+/* Pages of the ranges in order, each once; no batch goes on from the probe into the rest. */
 struct walk {
     const struct nm_range *ranges;
     size_t count, index;
     uintptr_t next; /* 0: at the start of ranges[index] */
+    size_t probe;   /* pages of it that are still to come */
 };
 
 static size_t next_batch(struct walk *walk, void **pages) {
-    size_t taken = 0;
-    while (taken < BATCH && walk->index < walk->count) {
+    size_t taken = 0, most = walk->probe > 0 && walk->probe < BATCH ? walk->probe : BATCH;
+    while (taken < most && walk->index < walk->count) {
         const struct nm_range *range = &walk->ranges[walk->index];
         uintptr_t first = (uintptr_t)range->start / PAGE * PAGE;
         uintptr_t page = walk->next > first ? walk->next : first;
@@ -28,6 +29,7 @@ static size_t next_batch(struct walk *walk, void **pages) {
         pages[taken++] = (void *)page;
         walk->next = page + PAGE;
     }
+    walk->probe -= walk->probe > 0 ? taken : 0;
     return taken;
 }
 
@@ -56,18 +58,19 @@ static bool move_batch(struct nm_healing *healing, void **pages, size_t count, i
     return error == 0 || error == EBUSY;
 }
 
-static bool probe_failed(const struct nm_healing *healing) {
-    return healing->pages >= PROBE_PAGES && healing->there < healing->pages / 2;
+static bool probe_failed(const struct nm_healing *healing, const struct walk *walk) {
+    return walk->probe == 0 && healing->pages > 0 && healing->there < healing->pages / 2;
 }
 
-struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node) {
+struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node,
+                          size_t probe_bytes) {
     struct nm_healing healing = {0};
-    struct walk walk = {.ranges = ranges, .count = count};
+    struct walk walk = {.ranges = ranges, .count = count, .probe = probe_bytes / PAGE};
     void **pages = calloc(BATCH, sizeof *pages);
     int *nodes = calloc(BATCH, sizeof *nodes), *status = calloc(BATCH, sizeof *status);
     if (pages == NULL || nodes == NULL || status == NULL) healing.error = ENOMEM;
     size_t taken;
-    while (pages != NULL && nodes != NULL && status != NULL && !probe_failed(&healing) &&
+    while (pages != NULL && nodes != NULL && status != NULL && !probe_failed(&healing, &walk) &&
            (taken = next_batch(&walk, pages)) > 0)
         if (!move_batch(&healing, pages, taken, node, nodes, status)) break;
     free(pages);

@@ -17,9 +17,13 @@ struct nm_healing {
     int error;    /* errno of the call, or of the page that refused last; 0: all went */
 };
 
-/* Moves the pages of the ranges to the node. The first GiB is a probe: when most of it stays where
- * it is, the rest is left alone. Pages are faulted in on the way. */
-struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node);
+enum { NM_PROBE_BYTES = 1 << 30 };
+
+/* Moves the pages of the ranges to the node. The first `probe_bytes`, whole pages, are a probe:
+ * when most of them stay where they are, the rest is left alone. Pages are faulted in on the way.
+ */
+struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node,
+                          size_t probe_bytes);
 
 /* Why pages stayed, in words. */
 const char *nm_heal_reason(int error);

@@ -34,7 +34,7 @@ static void say_moved(const struct nm_copy *home, const struct nm_sample *before
 /* Returns where the pages are afterwards. */
 static struct nm_sample bring_home(const struct nm_range *ranges, size_t count,
                                    const struct nm_copy *home, const struct nm_sample *before) {
-    struct nm_healing healing = nm_heal(ranges, count, nm_config.home);
+    struct nm_healing healing = nm_heal(ranges, count, nm_config.home, NM_PROBE_BYTES);
     struct nm_sample after = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
     say_moved(home, before, &after, healing.error);
     return after;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from .missing import Missing
 from .vm import Guest, Result, Step, boot
 from .weight_pages import matrices_in
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
+HERE = Path(__file__).parent
 
 Boot = Callable[[Guest, Sequence[Step]], dict[str, Result]]
 Model = Callable[[str], Path]
@@ -35,15 +35,9 @@ def boot_guest(tmp_path_factory: pytest.TempPathFactory) -> Boot:
 
 
 @pytest.fixture(scope="session")
-def model() -> Model:
-    """model("tiny-moe-Q8_0"): a generated model, small enough for an emulated engine."""
+def model(generated: Model) -> Model:
+    """model("tiny-moe-Q8_0"): a generated model for an engine that runs emulated."""
     pytest.importorskip("xllamacpp", reason="pip install the extra `engines`")
-    moe = pytest.importorskip("moe", reason="pip install the extra `engines`")
-
-    def generated(name: str) -> Path:
-        path: Path = moe.model(*name.split("-"))
-        return path
-
     return generated
 
 
@@ -60,19 +54,19 @@ def matrices_of(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Calla
 
 
 @pytest.fixture(scope="session")
-def libllama() -> Path:
-    """The directory of prebuilt llama.cpp libraries that are dlopen'ed."""
-    import fetch
-
-    try:
-        directory: Path = fetch.node_llama_cpp()
-    except fetch.Unavailable as reason:
-        pytest.skip(str(reason))
-    return directory
+def probing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """probing.c on the shim's own source, built."""
+    program = tmp_path_factory.mktemp("probing") / "probing"
+    native = HERE.parents[1] / "native" / "src"
+    sources = [HERE / "probing.c", native / "heal.c", native / "sys.c"]
+    subprocess.run(["cc", "-std=gnu11", f"-I{native}", "-o", program, *sources], check=True)
+    return program
 
 
 @pytest.fixture(scope="session")
-def hostile_boot(boot_guest: Boot, model: Model, libllama: Path) -> dict[str, Result]:
+def hostile_boot(
+    boot_guest: Boot, model: Model, libllama: Path, probing: Path
+) -> dict[str, Result]:
     """One boot for all that hostile_boot.py lists."""
     mapped, repacked = model("tiny-moe-Q8_0"), model("tiny-moe-Q4_0")
-    return boot_guest(TWO_NODES, hostile.orders(mapped, repacked, libllama))
+    return boot_guest(TWO_NODES, hostile.orders(mapped, repacked, libllama, probing))

@@ -28,6 +28,8 @@ IN_PLACE = {
     "shared": (),
     "free": ("--no-heal",),
 }
+# Of weights whose first third is pinned on the wrong node: the probe, in thirds of them.
+PROBES = {"of what is pinned": 1, "of all": 3}
 # What containers and job schedulers hand out: one socket; one socket's CPUs and all memory; all
 # CPUs, and memory of one socket.
 CPUSETS = {
@@ -65,6 +67,14 @@ def unmovable_orders(mapped: Path, repacked: Path, engine_dir: Path) -> list[Ste
     return orders
 
 
+def probe_orders(probing: Path) -> list[Step]:
+    """The shim's own moving of pages, on memory that node 0 gave."""
+    return [
+        steps.under_policy("preferred:0", Step(f"probe {name}", (str(probing), str(thirds))))
+        for name, thirds in PROBES.items()
+    ]
+
+
 def cpuset_orders(model: Path) -> list[Step]:
     run = steps.observed_run("run", model, "--min-size", "1")
     home_1 = steps.run_true("home 1", "--home", "1")
@@ -83,10 +93,11 @@ def unit_orders(model: Path) -> list[Step]:
     return [steps.in_unit("unit", UNIT, observed)]
 
 
-def orders(mapped: Path, repacked: Path, engine_dir: Path) -> list[Step]:
+def orders(mapped: Path, repacked: Path, engine_dir: Path, probing: Path) -> list[Step]:
     return [
         *refused_orders(mapped),
         *unmovable_orders(mapped, repacked, engine_dir),
+        *probe_orders(probing),
         *cpuset_orders(mapped),
         *unit_orders(mapped),
         replace(steps.plain_run("plain", mapped, threads=1), name="plain, one thread"),

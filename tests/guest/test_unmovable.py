@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .hostile_boot import IN_PLACE
+from .hostile_boot import IN_PLACE, PROBES
 from .vm import Result
 
 REASONS = {
@@ -84,6 +84,31 @@ def test_page_cache_that_others_use_or_the_user_keeps_is_not_released(
 def test_no_heal_leaves_all_as_it_is(result: Result, seen: Any) -> None:
     assert NOT_AT_HOME not in result.stderr
     assert seen["after"] == seen["before"]
+
+
+def places_after_a_probe(hostile_boot: dict[str, Result], probe: str) -> Any:
+    """By third of the memory, the pages that the kernel finds on node 0 and on node 1."""
+    seen = hostile_boot[f"probe {probe}"].json()
+    third = sum(seen["thirds"][0])
+    assert [sum(pages) for pages in seen["thirds"]] == [third] * 3
+    assert seen["thirds"][0] == [third, 0]  # the pinned one
+    assert seen["busy"]
+    assert seen["pages"] == PROBES[probe] * third
+    return seen["thirds"]
+
+
+def test_when_the_probe_does_not_move_the_rest_is_left_alone(
+    hostile_boot: dict[str, Result],
+) -> None:
+    _, *rest = places_after_a_probe(hostile_boot, "of what is pinned")
+    assert [moved for _, moved in rest] == [0, 0]
+
+
+def test_when_most_of_the_probe_moves_all_is_moved_that_can_be(
+    hostile_boot: dict[str, Result],
+) -> None:
+    _, *rest = places_after_a_probe(hostile_boot, "of all")
+    assert [left for left, _ in rest] == [0, 0]
 
 
 @pytest.mark.parametrize("how", IN_PLACE)
