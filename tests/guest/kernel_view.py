@@ -96,6 +96,16 @@ def anonymous_pages(pid: int) -> dict[str, dict[str, int]]:
     return found
 
 
+def pages_of_file(pid: int, path: str) -> dict[str, int]:
+    """Pages per node of a file that are in the process's page tables (numa(7), numa_maps)."""
+    counts: dict[str, int] = {}
+    for line in Path(f"/proc/{pid}/numa_maps").read_text().splitlines():
+        if f" file={path} " in line:
+            for node, pages in re.findall(r" N(\d+)=(\d+)", line):
+                counts[node] = counts.get(node, 0) + int(pages)
+    return counts
+
+
 def task_policy(pid: int) -> str:
     """The policy of what has none of its own: numa_maps shows it at the stack."""
     lines = Path(f"/proc/{pid}/numa_maps").read_text().splitlines()

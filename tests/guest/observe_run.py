@@ -26,6 +26,7 @@ from kernel_view import (
     node_of_cpu,
     one_cpu_per_node,
     pages_by_node,
+    pages_of_file,
     replica_arenas,
     task_policy,
 )
@@ -42,7 +43,7 @@ def main(model: str, run_options: list[str]) -> None:
         record, log = Path(scratch) / "run.json", Path(scratch) / "stderr"
         run = [*NUMAMIRROR, "run", "--json", str(record), *run_options, "--"]
         with log.open("w") as stderr:
-            seen = watch([*run, *engine(model)], stderr)
+            seen = watch([*run, *engine(model)], model, stderr)
         seen["stderr"] = log.read_text(errors="replace")
         seen["run"] = json.loads(record.read_text()) if record.exists() else None
     print(json.dumps(seen))
@@ -58,7 +59,7 @@ def engine(model: str) -> list[str]:
     return [*under, sys.executable, str(HERE / "hold_engine.py"), model, threads]
 
 
-def watch(command: list[str], stderr: Any) -> dict[str, Any]:
+def watch(command: list[str], model: str, stderr: Any) -> dict[str, Any]:
     """Lets the engine generate, looks at it, and lets it end."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": stderr, "text": True}
     with subprocess.Popen(command, **pipes) as launcher:
@@ -73,14 +74,14 @@ def watch(command: list[str], stderr: Any) -> dict[str, Any]:
         seen = {"line": answer()}
         holder = answer()
         if holder:
-            seen |= look_at(**holder, generate_again=generate_again)
+            seen |= look_at(model, generate_again, **holder)
         launcher.stdin.close()
         seen["exit"] = launcher.wait()
     return seen
 
 
 def look_at(
-    pid: int, extents: list[tuple[int, int]], generate_again: Callable[[], Any]
+    model: str, generate_again: Callable[[], Any], pid: int, extents: list[tuple[int, int]]
 ) -> dict[str, Any]:
     return {
         "policy": task_policy(pid),
@@ -88,6 +89,7 @@ def look_at(
             "bytes": sum(size for _, size in extents),
             "pages": pages_by_node(pid, extents),
         },
+        "model": pages_of_file(pid, model),
         "replicas": replica_arenas(pid),
         "anonymous": anonymous_pages(pid),
         "reads": reads_when_pinned(pid, generate_again),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from .hostile_boot import CPUSETS
+from .observed import nodes_of
 from .vm import Result
 
 
@@ -70,6 +71,11 @@ def test_the_node_that_the_cpuset_forbids_is_named(seen: Any) -> None:
 )
 def test_a_policy_is_set_only_where_memory_could_land_elsewhere(policy: str, seen: Any) -> None:
     assert seen["policy"] == policy
+
+
+def test_all_that_the_engine_reads_lies_on_the_node_of_its_cpus(seen: Any) -> None:
+    assert nodes_of(seen["model"]) == {0}
+    assert {node for own in seen["anonymous"].values() for node in nodes_of(own)} == {0}
 
 
 def test_inspect_shows_the_cpuset_and_advises_nothing_that_cannot_help(
