@@ -29,7 +29,7 @@ def filtered(libllama: Path, model: Path, tmp_path: Path) -> Any:
 
 def test_an_engine_that_filters_itself_before_it_loads_is_left_alone(filtered: Any) -> None:
     # It stays until the launcher's look at it, two seconds after the start.
-    plain, run = filtered("before-load", "--pause", "3")
+    plain, run = filtered("before-load", "--pause", "6")
     assert run.line == plain.line
     [sentence] = run.verdict
     assert sentence.startswith("NOT mirrored: no handshake from the shim: the program filters its")

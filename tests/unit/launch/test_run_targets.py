@@ -202,7 +202,7 @@ def test_an_engine_behind_a_bundled_loader_is_named(
     tmp_path: Path, build: Build, shim_env: dict[str, str]
 ) -> None:
     """Case S07: its /proc/PID/exe is ld.so."""
-    engine = build("#include <unistd.h>\nint main(void) { sleep(3); return 0; }")
+    engine = build("#include <unistd.h>\nint main(void) { sleep(6); return 0; }")
     facts = read_elf(engine)
     assert facts is not None and facts.loader is not None
     loader = tmp_path / "ld.so"
