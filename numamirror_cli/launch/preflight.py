@@ -15,6 +15,7 @@ from numamirror_cli.launch.crowd import warn_of_crowd
 from numamirror_cli.launch.engine_words import read_engine_words
 from numamirror_cli.launch.hand_over import with_home_handed_over
 from numamirror_cli.launch.host import Host, read_host
+from numamirror_cli.launch.idle_options import note_on_idle_options
 from numamirror_cli.launch.plan import Circumstances, Plan, Wishes, make_plan
 from numamirror_cli.launch.policy import PolicyOutcome, read_caller_policy
 from numamirror_cli.launch.strategies import AUTO, Evidence, with_strategy
@@ -86,7 +87,8 @@ def prepare(
     )
     plan = with_home_handed_over(plan, preload.own_mirror, environ)
     crowd = warn_of_crowd(plan, read_busyness(cpu_times, root))
-    notes = (caller.notice, _balancing(host, plan), crowd)
+    idle = note_on_idle_options(plan, wishes)
+    notes = (caller.notice, idle, _balancing(host, plan), crowd)
     plan = replace(plan, notes=(*plan.notes, *(note for note in notes if note is not None)))
     return Preflight(tuple(command), target, machine, host, caller, plan, evidence)
 
