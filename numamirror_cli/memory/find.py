@@ -22,6 +22,8 @@ _WRAPPERS = {
     "catatonit", "docker-init", "docker", "podman", "srun", "mpirun", "ollama", "llama-swap",
 }  # fmt: skip
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"}
+# Of many processes that a name matches, so many are listed, each in a line of 80 columns.
+_MOST_LISTED, _WIDEST = 20, 70
 _LOADER = re.compile(r"ld(-linux.*|-musl.*|-[0-9.]+)?\.so(\.[0-9]+)?|ld64\.so\.[0-9]+")
 
 
@@ -33,9 +35,10 @@ def find_processes(name: str, root: Path = Path("/")) -> tuple[Process, ...]:
     so are this command and what started it.
     """
     everyone = _without_ourselves(tuple(all_processes(root)))
-    found = [process for process in everyone if name in names_of(process)]
+    candidates = _without_forks(everyone)
+    found = [process for process in candidates if name in names_of(process)]
     if not found:
-        found = [process for process in everyone if name in " ".join(process.arguments)]
+        found = [process for process in candidates if name in " ".join(process.arguments)]
     return tuple(_without_wrappers(found, everyone))
 
 
@@ -46,16 +49,22 @@ def the_process(name: str, root: Path = Path("/")) -> Process:
     """
     if (pid := pid_named(name)) is not None:
         return read_process(pid, root)
-    if not name:
+    if not name.strip():
         raise NumaMirrorError("the process's name is empty", exit_code=2)
     found = find_processes(name, root)
     if len(found) == 1:
         return found[0]
     if not found:
         raise NumaMirrorError(f"no process is called {name!r} or has it in its command line")
-    listed = "\n".join(map(_line, found))
+    lines = [_line(process) for process in found[:_MOST_LISTED]]
+    if len(found) > _MOST_LISTED:
+        lines.append(f"{'...':>8}  and {len(found) - _MOST_LISTED} more")
+    listed = "\n".join(lines)
+    called = f"are called {name!r}"
+    if name not in names_of(found[0]):
+        called = f"have {name!r} in their command lines"
     raise NumaMirrorError(
-        f"{len(found)} processes are called {name!r}:\n{listed}", hint="give the number of one"
+        f"{len(found)} processes {called}:\n{listed}", hint="give the number of one"
     )
 
 
@@ -149,6 +158,18 @@ def _without_ourselves(everyone: Sequence[Process]) -> tuple[Process, ...]:
     return tuple(process for process in everyone if process.pid not in ours)
 
 
+def _without_forks(everyone: Sequence[Process]) -> list[Process]:
+    """Without what a wrapper forked to help itself: it has the whole of its command line."""
+    by_pid = {process.pid: process for process in everyone}
+    return [
+        process
+        for process in everyone
+        if (parent := by_pid.get(process.parent)) is None
+        or parent.arguments != process.arguments
+        or not is_wrapper(parent)
+    ]
+
+
 def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> list[Process]:
     """Wrappers mention what they start: the name means the program, if that is there as well."""
     programs = [process for process in found if not is_wrapper(process)]
@@ -160,4 +181,5 @@ def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> 
 
 def _line(process: Process) -> str:
     words = " ".join(process.arguments) or process.command
-    return f"{process.pid:>8}  {words[:120]}"
+    shown = words if len(words) <= _WIDEST else f"{words[: _WIDEST - 3]}..."
+    return f"{process.pid:>8}  {shown}"

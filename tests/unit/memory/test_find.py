@@ -57,6 +57,18 @@ def test_several_matches_are_listed_and_none_is_guessed(root):
     ]
 
 
+def test_of_very_many_matches_the_first_are_listed_each_in_a_line_of_80_columns(root):
+    for pid in range(10, 40):
+        add(root, pid, "engine", "-m", f"/models/{'x' * 200}.gguf")
+    with pytest.raises(NumaMirrorError) as raised:
+        the_process(".gguf", root)
+    first, *lines = raised.value.message.splitlines()
+    assert first == "30 processes have '.gguf' in their command lines:"
+    assert len(lines) == 21
+    assert lines[-1] == "     ...  and 10 more"
+    assert max(map(len, lines)) <= 80
+
+
 def test_no_match_is_said():
     with pytest.raises(NumaMirrorError, match="no process is called 'no-such-engine-here'"):
         the_process("no-such-engine-here")
@@ -85,6 +97,8 @@ def test_helpers_of_the_launcher_do_not_make_a_name_ambiguous(root):
     assert the_process("a.gguf", root).pid == 12
     assert the_process("engine", root).pid == 12
     assert follow_wrapper(read_process(10, root), root).pid == 12
+    for name in ("numamirror_cli", "python3"):
+        assert follow_wrapper(the_process(name, root), root).pid == 12
 
 
 def test_ollama_is_followed_to_its_runner_which_has_the_same_name(root):
