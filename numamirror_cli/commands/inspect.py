@@ -103,8 +103,14 @@ def _find(target: str, no_follow: bool, root: Path) -> Process:
 def _settle(process: Process, interval: float, quiet_for: float) -> None:
     from numamirror_cli.report.settling import SettlingLine
 
-    with SettlingLine() as line:
-        settled = wait_until_settled(process.pid, quiet_for, interval, line.show)
+    try:
+        with SettlingLine() as line:
+            settled = wait_until_settled(process.pid, quiet_for, interval, line.show)
+    except NumaMirrorError:
+        if is_same(process):
+            raise
+        ended = f"process {process.pid} ({process.command}) ended before it settled"
+        raise NumaMirrorError(ended) from None
     say(f"settled after {settled.seconds:.0f} s: nothing has moved for {quiet_for:g} s")
 
 

@@ -24,10 +24,10 @@ def open_root(path: Path) -> Iterator[Path]:
     temporary directory until the end of the `with`.
 
     Raises NumaMirrorError (exit 2) for a file that is no such archive, or that would unpack
-    outside its directory.
+    outside its directory, and for what holds neither sys nor proc: that is no machine at all.
     """
     if path.is_dir():
-        yield path
+        yield _checked(path, path)
         return
     # 10 ms that a directory need not pay.
     import lzma
@@ -39,10 +39,23 @@ def open_root(path: Path) -> Iterator[Path]:
             with tarfile.open(path) as archive:
                 _unpack(archive, path, Path(directory))
         except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
+            # tarfile has a line for each compression that it is not: the first says it all.
+            why, *_ = str(error).splitlines()
             raise NumaMirrorError(
-                f"{path}: neither a directory nor a readable tar archive: {error}", exit_code=2
+                f"{path}: neither a directory nor a readable tar archive: {why.rstrip(':')}",
+                exit_code=2,
             ) from error
-        yield _only_directory(Path(directory))
+        yield _checked(_only_directory(Path(directory)), path)
+
+
+def _checked(directory: Path, path: Path) -> Path:
+    if (directory / "sys").is_dir() or (directory / "proc").is_dir():
+        return directory
+    raise NumaMirrorError(
+        f"{path}: no dump of a machine: it holds neither sys nor proc",
+        hint="numamirror topology --gather FILE.tar.xz makes one",
+        exit_code=2,
+    )
 
 
 def _unpack(archive: TarFile, path: Path, directory: Path) -> None:

@@ -40,6 +40,8 @@ class SettlingLine:
 
 def settling_text(before: Look, now: Look) -> str:
     """As in "6.7 GiB in memory, 12 MiB moved, 310 major faults in 2.0 s"."""
+    if now is before:  # the first look
+        return f"{size(now.bytes)} in memory"
     faults = now.major_faults - before.major_faults
     return (
         f"{size(now.bytes)} in memory, {size(changed_bytes(before, now))} moved, "

@@ -89,7 +89,7 @@ def test_a_process_that_ends_while_it_is_waited_for_is_said_to_have_ended() -> N
         wait = ("--until-settled", "--interval", "0.05", "--quiet-for", "30")
         done = numamirror("inspect", *wait, str(process.pid))
     assert done.returncode == 1
-    assert f"process {process.pid} has ended" in done.stderr
+    assert f"process {process.pid} (sleep) ended before it settled" in done.stderr
 
 
 def test_a_file_that_cannot_be_mapped_is_no_model() -> None:

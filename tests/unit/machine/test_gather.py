@@ -209,7 +209,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
 def test_an_archive_cannot_write_outside_its_directory(
     tmp_path: Path, members: list[tuple[str, str | bytes]]
 ) -> None:
-    archive = pack(tmp_path / "hostile.tar.gz", *members)
+    archive = pack(tmp_path / "hostile.tar.gz", *members, ("sys/ok", b"x"))
     opened = open_root(archive)
     try:
         with opened as directory:
@@ -255,6 +255,20 @@ def test_a_file_that_is_no_archive_is_named(tmp_path: Path) -> None:
     assert said.stderr.startswith(
         f"numamirror: {tmp_path}/notes.txt: neither a directory nor a readable tar archive"
     )
+    assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["directory", "archive"])
+def test_what_holds_no_machine_is_not_called_one_without_numa(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/today").write_text("no dump\n")
+    root = tmp_path / "notes"
+    if kind == "archive":
+        root = pack(tmp_path / "notes.tar.xz", ("notes/today", b"no dump\n"))
+    said = run_topology("--root", root)
+    assert said.returncode == 2
+    assert f"{root}: no dump of a machine: it holds neither sys nor proc" in said.stderr
+    assert said.stdout == ""
 
 
 def test_a_truncated_archive_is_named(root: Path, tmp_path: Path) -> None:

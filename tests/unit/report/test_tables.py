@@ -36,9 +36,9 @@ def test_what_fits_is_on_one_line_for_each_row() -> None:
 
 
 def test_headings_give_way_first() -> None:
-    lines = shown(58)
-    assert lines[-1] == "1            replica  1.2 GiB  509 of 512 pages        0 B"
-    assert lines[-2] == "0 (pretend)  primary  235 MiB  512 of 512 pages    618 MiB"
+    lines = shown(59)
+    assert lines[-1] == "1            replica  1.2 GiB  509 of 512 pages         0 B"
+    assert lines[-2] == "0 (pretend)  primary  235 MiB  512 of 512 pages     618 MiB"
     assert len(lines) == 4
 
 
