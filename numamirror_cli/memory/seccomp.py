@@ -17,6 +17,9 @@ from pathlib import Path
 from numamirror_cli.memory import syscalls
 from numamirror_cli.notice import Notice
 
+# The kernel takes of them those that there are and that the cpuset allows (sched_setaffinity(2)).
+_MOST_CPUS = 8192
+
 # What launcher and shim do that another program may never do, each in a way that changes nothing
 # but the child that tries it. Of move_pages and mbind no pages are asked for.
 _TRIALS: Mapping[str, Callable[[], object]] = {
@@ -24,7 +27,7 @@ _TRIALS: Mapping[str, Callable[[], object]] = {
     "set_mempolicy": lambda: syscalls.call("set_mempolicy", 0, None, 0),
     "mbind": lambda: syscalls.call("mbind", 0, 0, 0, None, 0, 0),
     "move_pages": lambda: syscalls.call("move_pages", 0, 0, None, None, None, 0),
-    "sched_setaffinity": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+    "sched_setaffinity": lambda: os.sched_setaffinity(0, range(_MOST_CPUS)),
     "memfd_create": lambda: os.memfd_create(""),
     "socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
 }

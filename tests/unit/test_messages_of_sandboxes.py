@@ -39,6 +39,10 @@ from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.report.run import notice_line
 print(notice_line(inherit_affinity([{FIRST_CPU}])))
 """
+TRIALS = """
+from numamirror_cli.memory.seccomp import try_our_calls
+print(*try_our_calls().refused)
+"""
 POLICY = """
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.memory.policy import Policy
@@ -75,6 +79,14 @@ def test_an_affinity_that_did_not_hold_is_not_called_set() -> None:
     said = run_denied(["sched_setaffinity"], PRETEND, AFFINITY)
     assert said.startswith("threads may run on CPUs ")
     assert said.endswith(f", not {FIRST_CPU}")
+
+
+@pytest.mark.parametrize(
+    ("refused", "named"), [("sched_setaffinity", "sched_setaffinity"), ("sched_getaffinity", "")]
+)
+def test_the_call_that_a_filter_refuses_is_named_and_no_other(refused: str, named: str) -> None:
+    """The launcher can do without the second."""
+    assert run_denied([refused], EPERM, TRIALS) == named
 
 
 def test_a_policy_that_did_not_hold_is_not_called_set() -> None:
