@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.record import is_stream, write_whole
 from numamirror_cli.launch.session import Outcome, Session
 from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
+from numamirror_cli.notice import Notice
 from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU, Reader
 from numamirror_cli.report.live import LiveReport
@@ -206,7 +207,7 @@ def command(
     with guard():
         ready = prepare(words, wishes, chosen_root, os.environ, thorough=thorough)
     if require and not ready.plan.mirrors:
-        _say_notices(ready)
+        _say_notices(ready.plan.notes)
         raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)
     if dry_run:
         _show_plan(ready, json_file)
@@ -283,16 +284,15 @@ class _Running:
 
 
 def _start(ready: Preflight, json_file: Path | None, verbose: bool) -> _Running:
-    """Set the policy and start the program."""
-    plan = ready.plan
-    policy = inherit_policy(plan.policy) if plan.policy else ready.caller
+    """Set policy and affinity, and start the program."""
+    policy = inherit_policy(ready.plan.policy) if ready.plan.policy else ready.caller
+    refused = policy.notice if ready.plan.policy else None
+    loose = inherit_affinity(ready.plan.affinity) if ready.plan.affinity else None
+    plan = replace(ready.plan, unheld=tuple(filter(None, (refused, loose))))
+    ready = replace(ready, plan=plan)
     for line in plan_lines(plan, str(policy.policy) if plan.policy and policy.policy else ""):
         say(line)
-    _say_notices(ready)
-    if plan.policy and policy.notice:
-        say(notice_line(policy.notice))
-    if plan.affinity and (notice := inherit_affinity(plan.affinity)):
-        say(notice_line(notice))
+    _say_notices((*plan.notes, *plan.unheld))
     reasons = frozenset(note.why for note in plan.notes if note.why)
     live = LiveReport(bool(plan.rehearse), verbose, copying=plan.mirrors, reasons=reasons)
     nodes = [node.id for node in ready.machine.nodes]
@@ -332,9 +332,9 @@ def _finish(running: _Running, report: str) -> Outcome:
     return outcome
 
 
-def _say_notices(ready: Preflight) -> None:
-    for note in ready.plan.notes:
-        say(notice_line(note))
+def _say_notices(notices: Sequence[Notice]) -> None:
+    for notice in notices:
+        say(notice_line(notice))
 
 
 def _plan_object(ready: Preflight, environment: dict[str, str]) -> dict[str, Any]:

@@ -86,7 +86,8 @@ class Plan:
     affinity: CPUs that the child is restricted to, empty for no restriction of ours.
     choice: why this strategy, where it was chosen by us. intended: it is what was asked for or
     chosen, not what was left when that could not be. handed_over: variables by which an engine
-    that mirrors by itself is told its home node.
+    that mirrors by itself is told its home node. unheld: what the kernel refused of policy and
+    affinity when they were set, or did not confirm.
     """
 
     strategy: str
@@ -108,6 +109,12 @@ class Plan:
     choice: Strategy | None = None
     intended: bool = False
     handed_over: tuple[tuple[str, str], ...] = ()
+    unheld: tuple[Notice, ...] = ()
+
+    @property
+    def by_kernel_alone(self) -> bool:
+        """What was asked for or chosen is all done by the policy and the affinity."""
+        return self.intended and not self.uses_shim
 
     @property
     def uses_shim(self) -> bool:

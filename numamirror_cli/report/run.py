@@ -82,7 +82,8 @@ def plan_lines(plan: Plan, policy: str) -> Iterator[str]:
     if plan.choice is not None:
         choice = plan.choice
         yield f"strategy {choice.name}: {choice.because}; changed by: {choice.would_change}"
-    if plan.choice is not None and plan.choice.because == plan.reason:
+    is_said = plan.choice is not None and plan.choice.because == plan.reason
+    if is_said or (plan.by_kernel_alone and plan.unheld):
         yield from (f"memory policy {policy}",) if policy else ()
     elif plan.mirrors or plan.intended or plan.reason.endswith(NOTHING_TO_MIRROR):
         yield f"{plan.reason}{policy_phrase}"

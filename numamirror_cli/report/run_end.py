@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numamirror_cli.launch.host import Host
@@ -12,8 +13,14 @@ from numamirror_cli.launch.plan import Plan
 from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshot
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.notice import Notice
 from numamirror_cli.plan.predict import FIXED_CPU
-from numamirror_cli.report.run import NOTHING_TO_MIRROR, stderr_may_be_gone, write_message
+from numamirror_cli.report.run import (
+    NOTHING_TO_MIRROR,
+    notice_line,
+    stderr_may_be_gone,
+    write_message,
+)
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
@@ -100,8 +107,9 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     # Imported here and below: rich is not needed before the child has ended.
     from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
-    if plan.intended and not plan.uses_shim:
-        return [Verdict(OK, f"{plan.strategy}: {plan.reason}")]
+    if plan.by_kernel_alone:
+        held = Verdict(OK, f"{plan.strategy}: {plan.reason}")
+        return [_unheld(plan.strategy, notice) for notice in plan.unheld] or [held]
     if not plan.uses_shim:
         if _nothing_to_gain(plan):
             return [Verdict(OK, plan.reason)]
@@ -125,6 +133,14 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
 
 
 _ASK_CHECK = "numamirror check -- PROGRAM says which engine it finds, and whether a shim reaches it"
+
+
+def _unheld(strategy: str, notice: Notice) -> Verdict:
+    """What stands in the place of "bind: bound to node 0"."""
+    from numamirror_cli.report.verdict import WARN, Verdict
+
+    what = notice_line(replace(notice, remedy=""))
+    return Verdict(WARN, f"{strategy}, but {what}", notice.remedy)
 
 
 def _nothing_to_gain(plan: Plan) -> bool:

@@ -19,7 +19,7 @@ from numamirror_cli.launch.strategies import Evidence, with_strategy
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.policy import DEFAULT, Policy
 from numamirror_cli.plan.bandwidth import Bandwidth, bandwidth_by_hand
-from tests.unit.launch.conftest import Recorded, environment, numamirror_run
+from tests.unit.launch.conftest import REPOSITORY, Recorded, environment, numamirror_run
 
 MakeRoot = Callable[..., Path]
 
@@ -291,6 +291,32 @@ def test_bind_is_what_the_child_finds(record: Recorded) -> None:
     assert set(cpus) <= os.sched_getaffinity(0)
     assert f"bound to node {plan['home']['node']}" in done.stderr
     assert "NOT mirrored" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        ("sched_setaffinity", "threads keep the CPUs that they had: sched_setaffinity: EPERM"),
+        ("sched_getaffinity", "could not be verified: sched_getaffinity: EPERM"),
+        ("set_mempolicy", "running without a policy: set_mempolicy: EPERM"),
+    ],
+)
+def test_what_the_kernel_refused_of_bind_is_said_and_nothing_is_called_bound(
+    refused: str, said: str, record: Recorded
+) -> None:
+    """A real filter around launcher and program, which runs all the same."""
+    under = (sys.executable, str(REPOSITORY / "tests/reliability/refuse.py"), f"{refused}=EPERM")
+    bind = ("--strategy", "bind", "--json", record.path, "--", "true")
+    done = numamirror_run(*bind, before=(*under, "--"))
+    if "no seccomp filter" in done.stderr:
+        pytest.skip("this kernel installs no seccomp filter")
+    plan, [verdict] = record.read()["plan"], record.read()["verdict"]
+    if plan["strategy"] != "bind":
+        pytest.skip(f"no policy can be set here: {plan['notes']}")
+    assert said in done.stderr
+    assert "bound to" not in done.stderr
+    assert verdict["level"] == "warn"
+    assert verdict["text"].startswith("bind, but ") and said in verdict["text"]
 
 
 def test_the_strategies_are_named_where_one_is_unknown() -> None:
