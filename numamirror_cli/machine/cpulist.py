@@ -23,15 +23,22 @@ def _parse_range(part: str, whole: str) -> Iterable[int]:
     low_text, dash, high_text = bounds.partition("-")
     used_text, slash, size_text = group.partition("/")
     try:
-        low = int(low_text)
-        high = int(high_text) if dash else low
-        size = int(size_text) if slash else 1
-        used = int(used_text) if slash else 1
+        low = _number(low_text)
+        high = _number(high_text) if dash else low
+        size = _number(size_text) if slash else 1
+        used = _number(used_text) if slash else 1
     except ValueError:
         raise ValueError(f"not a CPU or node list: {whole!r}") from None
-    if low < 0 or high < low or high > 1 << 20 or not 0 < used <= size:
+    if high < low or high > 1 << 20 or not 0 < used <= size:
         raise ValueError(f"not a CPU or node list: {whole!r}")
     return (n for n in range(low, high + 1) if (n - low) % size < used)
+
+
+def _number(text: str) -> int:
+    """A plain number: int() alone takes "1_0" and "+1" too, of which a person means neither."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"not a number: {text!r}")
+    return int(text)
 
 
 def parse_mask(text: str) -> frozenset[int]:

@@ -44,6 +44,19 @@ def unpacked_dump(
     return unpack
 
 
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., Path]:
+    """script(name, text, mode=0o755) -> the file."""
+
+    def make(name: str, text: str, mode: int = 0o755) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    return make
+
+
 MakeRoot = Callable[..., Path]
 
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from numamirror_cli.cli import cli
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.report import check as report
-from tests.unit.engine.conftest import compile_c, script, shim  # noqa: F401
+from tests.unit.engine.conftest import compile_c, shim  # noqa: F401
 from tests.unit.engine.stand_in import SHARED, Build, own_mirror
 
 Compile = Callable[..., Path]
@@ -156,7 +156,7 @@ def test_a_library_that_is_nowhere_is_named(build: Build) -> None:
 # ---- what leads to a program ----
 
 
-def test_a_start_script_is_followed_to_the_engine(build: Build, script: Script) -> None:  # noqa: F811
+def test_a_start_script_is_followed_to_the_engine(build: Build, script: Script) -> None:
     program = build.program(build.one_library())
     start = script("start", '#!/bin/sh\nHERE=$(dirname "$0")\nexec "$HERE/engine" "$@"\n')
     found = document(start, "-m", "model")
@@ -166,7 +166,7 @@ def test_a_start_script_is_followed_to_the_engine(build: Build, script: Script) 
 
 def test_a_script_that_starts_a_static_engine_is_policy_only(
     build: Build,
-    script: Script,  # noqa: F811
+    script: Script,
 ) -> None:
     build.inside_program("-static")
     start = script("start", '#!/bin/sh\nexec "$(dirname "$0")/engine"\n')

@@ -38,16 +38,3 @@ def compile_c(tmp_path: Path) -> Compile:
 def shim(compile_c: Compile) -> Path:
     """A library that can be preloaded and does nothing."""
     return compile_c("libstandin.so", "int numamirror_standin;", "-shared", "-fPIC")
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[..., Path]:
-    """script(name, text, mode=0o755) -> the file."""
-
-    def write(name: str, text: str, mode: int = 0o755) -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        path.chmod(mode)
-        return path
-
-    return write

@@ -47,19 +47,6 @@ def numamirror_run(
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Callable[..., Path]:
-    """script(name, text, mode=0o755) -> the file."""
-
-    def write(name: str, text: str, mode: int = 0o755) -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        path.chmod(mode)
-        return path
-
-    return write
-
-
-@pytest.fixture
 def python_script(script: Callable[..., Path]) -> Callable[[str], Path]:
     """python_script(text) -> an executable file run by this Python, our package in reach."""
     head = f"#!{sys.executable}\nimport os, signal, sys, time\n"

@@ -51,6 +51,12 @@ def test_any_text_is_a_set_or_is_named(parse: Callable[[str], frozenset[int]], t
         assert all(member >= 0 for member in members)
 
 
+@pytest.mark.parametrize("text", ["0_1", "+1", "0-1_0", "\u0663", "0:1_0/2"])
+def test_what_only_python_takes_for_a_number_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="not a CPU or node list"):
+        parse_list(text)
+
+
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=ENVIRONMENTS, home=IDS | VALUES)
 def test_whatever_the_environment_holds_there_is_a_home_or_the_variable_is_named(
