@@ -1,4 +1,4 @@
-"""Drives llama-server over two workers of llama.cpp's RPC, all on 127.0.0.1.
+"""Drives llama-server over two workers of llama.cpp's RPC, all on the loopback.
 
 --under: command line to start the workers with; "{worker}" in it becomes the worker's number.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shlex
 import signal
 import socket
@@ -20,45 +21,49 @@ from drive_llama_server import Server, server_command
 from driver import Options, parse_options, pause_after_warm_up, print_result
 
 WORKERS = 2
-SECONDS_TO_LISTEN = 60
+SECONDS_TO_LISTEN = 120
 
 
-def free_port() -> int:
+def free_address() -> str:
+    """HOST:PORT that is free now. The host is a loopback address of our own, at which no other
+    program's connection can take the port before the worker listens there."""
+    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
 
 
-def worker_command(options: Options, engine_dir: Path, number: int, port: int) -> list[str]:
+def worker_command(options: Options, engine_dir: Path, number: int, address: str) -> list[str]:
+    host, _, port = address.partition(":")
     return [
         *shlex.split(options.under.replace("{worker}", str(number))),
-        *(str(engine_dir / "ggml-rpc-server"), "--host", "127.0.0.1", "--port", str(port)),
+        *(str(engine_dir / "ggml-rpc-server"), "--host", host, "--port", port),
         *("--threads", str(options.threads)),
     ]
 
 
 @contextlib.contextmanager
-def worker(command: list[str], port: int) -> Iterator[None]:
+def worker(command: list[str], address: str) -> Iterator[None]:
     """A worker that listens; it has no end of its own, so that it is ended as by Ctrl-C."""
     process = subprocess.Popen(command, stdout=sys.stderr)
     try:
-        wait_until_listening(process, port)
+        wait_until_listening(process, address)
         yield
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=180)
     finally:
         process.kill()
 
 
-def wait_until_listening(process: subprocess.Popen[bytes], port: int) -> None:
+def wait_until_listening(process: subprocess.Popen[bytes], address: str) -> None:
+    host, _, port = address.partition(":")
     end = time.monotonic() + SECONDS_TO_LISTEN
     while time.monotonic() < end and process.poll() is None:
         with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection((host, int(port)), timeout=1).close()
             return
         time.sleep(0.1)
-    sys.exit(f"ggml-rpc-server does not listen on port {port}")
+    sys.exit(f"ggml-rpc-server does not listen on {address}")
 
 
 def main() -> None:
@@ -66,13 +71,12 @@ def main() -> None:
     if options.engine_dir is None or options.second_model is not None:
         sys.exit("needs --engine-dir, and serves one model")
     os.environ["VK_LOADER_DRIVERS_DISABLE"] = "*"  # the workers' CPUs are meant
-    ports = [free_port() for _ in range(WORKERS)]
+    addresses = [free_address() for _ in range(WORKERS)]
     with contextlib.ExitStack() as workers:
-        for number, port in enumerate(ports):
-            command = worker_command(options, options.engine_dir, number, port)
-            workers.enter_context(worker(command, port))
-        addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
-        remote = ("--rpc", addresses, "--gpu-layers", "99")
+        for number, address in enumerate(addresses):
+            command = worker_command(options, options.engine_dir, number, address)
+            workers.enter_context(worker(command, address))
+        remote = ("--rpc", ",".join(addresses), "--gpu-layers", "99")
         server = Server(server_command(options, options.engine_dir, *remote))
         pause_after_warm_up(options)
         generation = server.complete(options.prompt, options.n)

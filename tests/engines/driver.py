@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 GENERATING_SINCE = "driver: generating since "
+SECONDS_TO_WAIT = 60
 PROMPT = (
     "A memory controller that is near answers sooner than one that is far. The capital of France is"
 )
@@ -28,7 +29,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @dataclass(frozen=True)
 class Options:
-    """pause: seconds between the engine's warm-up and the generation that counts."""
+    """pause: seconds between the engine's warm-up and the generation that counts; until: files
+    that are waited for then."""
 
     model: Path
     second_model: Path | None
@@ -38,6 +40,7 @@ class Options:
     mmap: bool
     repack: bool
     pause: float
+    until: list[Path]
     engine_dir: Path | None
     under: str
 
@@ -66,14 +69,18 @@ def parse_options(description: str) -> Options:
     parser.add_argument("--mmap", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--repack", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--until", type=Path, action="append", default=[])
     parser.add_argument("--engine-dir", type=Path, help="where the engine's libraries lie")
     parser.add_argument("--under", default="", help="command line to start llama-server with")
     return Options(**vars(parser.parse_args()))
 
 
 def pause_after_warm_up(options: Options) -> None:
-    """Sleeps, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
+    """Waits, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
     time.sleep(options.pause)
+    patience = time.monotonic() + SECONDS_TO_WAIT
+    while not all(path.exists() for path in options.until) and time.monotonic() < patience:
+        time.sleep(0.02)
     sys.stderr.flush()
     # In one piece: the engine's threads write there too.
     os.write(sys.stderr.fileno(), f"{GENERATING_SINCE}{time.monotonic():.6f}\n".encode())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,8 @@ from driver import GENERATING_SINCE
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-TIMEOUT_SECONDS = 180
+# An engine takes seconds here; a machine that does something else takes its time.
+TIMEOUT_SECONDS = 600
 
 
 MODELS = ("gemma", *(f"moe-{name}" for name in moe.TYPES))
@@ -167,9 +170,10 @@ def run_mirrored(
         report, poison = Path(scratch) / "run.json", Path(scratch) / "poison.json"
         variables = dict(environment)
         if poisoned:
-            poisoning = {"LD_PRELOAD": str(poison_library()), "POISON_REPORT": str(poison)}
-            variables = poisoning | variables
-            options = ("--pause", "0.3", *options)
+            settled = str(poison.with_suffix(".settled"))
+            poisoning = {"POISON_REPORT": str(poison), "POISON_SETTLED": settled}
+            variables = {"LD_PRELOAD": str(poison_library()), **poisoning, **variables}
+            options = ("--pause", "0.3", "--until", settled, *options)
         done = finished(
             [*numamirror_run(report, *mirror), *engine.command(model, *options)], variables
         )
@@ -195,19 +199,26 @@ def numamirror_run(report: Path, *options: str) -> list[str]:
 
 
 def finished(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs to the end in the repository's root. Fails with the log's tail unless it exits 0."""
-    done = subprocess.run(
+    """Runs to the end in the repository's root; what it started ends with it. Fails with the log's
+    tail unless it exits 0."""
+    with subprocess.Popen(
         command,
         cwd=REPOSITORY,
         env=os.environ | environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command} exited {done.returncode}:\n{done.stderr[-4000:]}"
-    return done
+        start_new_session=True,
+    ) as process:
+        try:
+            out, log = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            # Servers and workers of a driver that failed, which would keep our pipes open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, f"{command} exited {process.returncode}:\n{log[-4000:]}"
+    return subprocess.CompletedProcess(command, process.returncode, out, log)
 
 
 def driver_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drive_llama_rpc import WORKERS
 from rig import (
     LLAMA_RPC,
     Engine,
@@ -34,7 +35,11 @@ def run_with_mirrored_workers(model: str) -> tuple[dict[str, Any], list[Any], li
         poison = Path(scratch) / "{worker}.poison"
         preload = ["env", f"LD_PRELOAD={poison_library()}", f"POISON_REPORT={poison}"]
         preload += ["POISON_AT_INTERRUPT=1"]  # which is how workers end
+        settled = Path(scratch) / "{worker}.settled"
+        preload += [f"POISON_SETTLED={settled}"]
         under = ("--under", shlex.join([*preload, *run]), "--pause", "0.3")
+        for worker in range(WORKERS):
+            under += ("--until", str(settled).format(worker=worker))
         line = driver_line(finished(LLAMA_RPC.command(model, *under), {}))
         mirrors = [
             json.loads(p.read_text())["mirror"] for p in sorted(Path(scratch).glob("*.json"))
