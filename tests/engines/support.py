@@ -23,10 +23,16 @@ BEGIN, END = "<!-- table: made by `make engines-table` -->\n", "<!-- end of tabl
 
 @dataclass(frozen=True)
 class Row:
-    """what: what people call it; shape: how ggml reaches them in it."""
+    """what: what people call it; shape: how ggml reaches them in it; built: from source, which
+    only `make test-engines-full` does."""
 
     what: str
     shape: str
+    built: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.what} \\*" if self.built else self.what
 
 
 # By their names in the tests. Versions are read from the engine, by `numamirror check`.
@@ -38,12 +44,20 @@ ENGINES = {
     "xllamacpp": Row("xllamacpp", "one library in Python"),
     "xllamacpp-2026.6": Row("xllamacpp, older", "one library in Python"),
     "xllamacpp-0.2": Row("xllamacpp, older still", "one library in Python"),
-    "llama-cpp-python": Row("llama-cpp-python", "built from its sdist, called by ctypes"),
-    "llama-cpp-python's server": Row("python -m llama_cpp.server", "the same, asked over HTTP"),
-    "static": Row("llama-server, static", "all of it inside the program, symbol table kept"),
-    "static, stripped": Row("llama-server, static, stripped", "the same, without symbol table"),
+    "llama-cpp-python": Row("llama-cpp-python", "shared libraries, called by ctypes", built=True),
+    "llama-cpp-python's server": Row(
+        "python -m llama_cpp.server", "the same, asked over HTTP", built=True
+    ),
+    "static": Row(
+        "llama-server, static", "all of it inside the program, symbol table kept", built=True
+    ),
+    "static, stripped": Row(
+        "llama-server, static, stripped", "the same, without symbol table", built=True
+    ),
     "llama-server over RPC": Row("ggml-rpc-server", "two workers of one llama-server"),
-    "llama-server with Vulkan": Row("llama-server with a GPU", "uploads of experts to it"),
+    "llama-server with Vulkan": Row(
+        "llama-server, Vulkan", "uploads of experts to a software device"
+    ),
     "ik_llama.cpp": Row("ik-llama-cpp-python", "ik_llama.cpp: own kernels and layout"),
     "whisper.cpp": Row("pywhispercpp", "whisper.cpp: several graphs"),
     "two engines": Row("xllamacpp and ik_llama.cpp", "two engines in one process"),
@@ -131,7 +145,9 @@ def summary(found: Found) -> str:
     """What happens to the engine under `numamirror run`."""
     if not all(all(outcomes.values()) for outcomes in found.outcomes.values()):
         return "**fails a test**"
-    return "full" if found.outcomes["mirrored"] else "policy only"
+    if not found.outcomes["mirrored"]:
+        return "policy only"
+    return "full" if found.outcomes["poison"] else "mirrored"
 
 
 Cells = Callable[[Row, Found], list[str]]
@@ -140,12 +156,12 @@ Cells = Callable[[Row, Found], list[str]]
 PAGES: dict[Path, tuple[list[str], Cells]] = {
     ROOT / "README.md": (
         ["engine", "shape", "version", "mirror"],
-        lambda row, found: [row.what, row.shape, found.version, summary(found)],
+        lambda row, found: [row.title, row.shape, found.version, summary(found)],
     ),
     ROOT / "docs" / "engines.md": (
         ["engine", "version", "output", "GEMM weights mirrored", "poison"],
         lambda row, found: [
-            row.what,
+            row.title,
             found.version,
             *(cell(column, found.outcomes[column]) for column in SHOWN),
         ],

@@ -7,6 +7,7 @@ import moe
 import pytest
 from rig import (
     Engine,
+    Run,
     gemm_bytes_in,
     model_path,
     no_iqk_library,
@@ -15,20 +16,47 @@ from rig import (
     run_plain,
 )
 from test_engines_mirror import TWO_REPLICAS
-from test_engines_poison import PAGE_BYTES, pages_in, reads_by
+from test_engines_poison import (
+    GEMM,
+    MAY_READ_THE_PRIMARY,
+    PAGE_BYTES,
+    PROMPT_AND_TEXT_TOKENS,
+    pages_in,
+    reads_by,
+)
+
+
+def second_model() -> tuple[str, ...]:
+    return ("--second-model", str(model_path("moe-Q4_K")))
+
+
+def both_mirrored(two_engines: Engine) -> Run:
+    return run_mirrored(two_engines, "moe-Q8_0", TWO_REPLICAS, second_model(), poisoned=True)
 
 
 def test_two_engines_in_one_process_each_call_their_own_functions(
     two_engines: Engine, xllamacpp: Engine, ik_llama: Engine
 ) -> None:
-    second = ("--second-model", str(model_path("moe-Q4_K")))
-    mirrored = run_mirrored(two_engines, "moe-Q8_0", TWO_REPLICAS, second)
-    assert mirrored.line == run_plain(two_engines, "moe-Q8_0", *second)
+    mirrored = both_mirrored(two_engines)
+    assert mirrored.line == run_plain(two_engines, "moe-Q8_0", *second_model())
     assert mirrored.line["text"] == run_plain(xllamacpp, "moe-Q8_0")["text"]
     assert mirrored.line["second"]["text"] == run_plain(ik_llama, "moe-Q4_K")["text"]
     assert mirrored.mirror["gemm_bytes"] == gemm_bytes_in("moe-Q8_0") + gemm_bytes_in("moe-Q4_K")
     assert mirrored.mirror["coverage"] == 1.0
     assert mirrored.mirror["not_redirected"] == 0
+
+
+def test_neither_of_two_engines_reads_its_primary_in_gemm(two_engines: Engine) -> None:
+    run = both_mirrored(two_engines)
+    others = [
+        read
+        for read in run.poison["reads"]
+        if read not in reads_by(run.poison, MAY_READ_THE_PRIMARY)
+    ]
+    assert run.poison["bytes"] > 0.95 * run.mirror["mirrored_bytes"]
+    assert reads_by(run.poison, GEMM) == run.poison["writes"] == []
+    # ik_llama.cpp's look-ups have no names.
+    assert pages_in(others) < 3 * PROMPT_AND_TEXT_TOKENS
 
 
 # ik_llama.cpp's own kernels take every type that a model file can hold. Without them it falls back
