@@ -235,6 +235,14 @@ class TestMachinesWithNothingToMirror:
         assert seen["replicas"] == []
         assert seen["status"] is None
 
+    def test_all_that_the_engine_reads_lies_where_the_memory_is(
+        self, case: Case, seen: Any
+    ) -> None:
+        pages = seen["model"]
+        assert nodes_of(pages) == {case.home}
+        assert pages[str(case.home)] > 0
+        assert {node for own in seen["anonymous"].values() for node in nodes_of(own)} == {case.home}
+
     def test_neither_run_nor_inspect_calls_it_mirrored(self, case: Case, seen: Any) -> None:
         assert seen["run"]["mirror"] is None
         assert seen["inspect"]["mirror"] is None
