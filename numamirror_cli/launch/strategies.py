@@ -194,8 +194,9 @@ def _home_copy(plan: Plan) -> Copy | None:
 def _notes_on_bind(home: Copy, machine: Machine, engine: EngineWords) -> list[Notice]:
     nodes = [machine.node(node) for node in home.nodes]
     notes = []
-    cores = sum(1 for node in machine.nodes for core in node.cores if core & home.cpus)
-    if cores and (engine.threads or cores + 1) > cores:
+    all_cores = [core for node in machine.nodes for core in node.cores]
+    cores = sum(1 for core in all_cores if core & home.cpus)
+    if 0 < cores < len(all_cores) and (engine.threads or cores + 1) > cores:
         given = f"-t {engine.threads}" if engine.threads else "no -t"
         notes.append(
             Notice(

@@ -254,6 +254,12 @@ def test_bind_warns_of_threads_that_would_share_cores(make_root: MakeRoot) -> No
     assert "give it" not in said(planned(root, "bind", EngineWords(MIB, threads=8)))
 
 
+def test_bind_takes_no_cores_away_where_there_is_but_one_node(make_root: MakeRoot) -> None:
+    plan = planned(make_root({0: TWO_NODES[0]}), "bind")
+    assert plan.strategy == "bind"
+    assert "cores are left" not in said(plan)
+
+
 def test_bind_warns_of_a_model_that_the_kernel_would_end(make_root: MakeRoot) -> None:
     plan = planned(make_root(TWO_NODES), "bind", EngineWords(900 * MIB, threads=8))
     assert plan.strategy == "bind"
