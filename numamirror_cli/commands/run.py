@@ -53,9 +53,9 @@ from numamirror_cli.report.run_end import (
 
 _EPILOG = """\b
 Exit status: the program's own, or 128+N when signal N ended it; 2 for bad
-usage, before anything is started; 125 when numamirror itself failed or
---require was not met; 126 when the program cannot be run; 127 when there is
-no such program.
+usage, before anything is started; 125 when --require was not met, or
+numamirror itself failed where it was given; 126 when the program cannot be
+run; 127 when there is no such program.
 """
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# What the child gets: see docs/architecture.md, "The launcher".
+# What a person, a shell or an init system sends to a program to make it do something.
 PASSED_ON = frozenset(
     {
         signal.SIGINT,

@@ -154,6 +154,21 @@ def test_a_program_that_was_stopped_by_itself_does_not_stop_us(
     assert launcher.wait(20) == 42
 
 
+def test_a_sigtstp_that_sigcont_took_back_does_not_stop_us_later(
+    listener: Listener, processes: Processes
+) -> None:
+    launcher = start(processes, listener.command(*ALL))
+    program = listener.wait_until_ready()
+    os.kill(launcher.pid, signal.SIGTSTP)
+    listener.eventually_heard("SIGTSTP")
+    os.kill(launcher.pid, signal.SIGCONT)
+    listener.eventually_heard("SIGCONT")
+    os.kill(program, signal.SIGSTOP)
+    eventually(lambda: state(program) == "T", "the program to stop")
+    listener.heard()
+    assert state(launcher.pid) == "S"
+
+
 def test_stopping_and_continuing_the_launcher_alone_stops_and_continues_both(
     listener: Listener, processes: Processes
 ) -> None:
