@@ -79,9 +79,7 @@ def failures(screens: Sequence[Screen], results: Mapping[str, Result]) -> list[s
 
 def typed(screen: Screen, results: Mapping[str, Result]) -> str:
     """A prompt, the command and its screen, in colours."""
-    # Where the virtual environment lies is nobody's business.
-    shown = results[screen.name].stdout.replace(sys.prefix, "~/venv")
-    return f"$ {screen.typed}\n{shown.rstrip()}\n"
+    return f"$ {screen.typed}\n{results[screen.name].stdout.rstrip()}\n"
 
 
 def plain(coloured: str) -> str:
@@ -91,9 +89,10 @@ def plain(coloured: str) -> str:
 
 
 def _step(screen: Screen, model: Path) -> Step:
-    programs = shlex.quote(str(Path(sys.executable).parent))
+    # Where the virtual environment lies on this machine is nobody's business.
     script = (
-        f'exec 2>&1; PATH={programs}:"$PATH"; mkdir -p "$TMPDIR/here"; cd "$TMPDIR/here"; '
+        f"exec 2>&1; ln -sfn {shlex.quote(sys.prefix)} /run/venv; "
+        'PATH=/run/venv/bin:"$PATH"; mkdir -p "$TMPDIR/here"; cd "$TMPDIR/here"; '
         f"ln -sf {shlex.quote(str(model))} {MODEL}; "
         f"ln -sf {shlex.quote(str(REPOSITORY))}/docs/recipes/answer.py .; "
         f"{screen.script or screen.typed}"

@@ -10,21 +10,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import session
-from guest_screens import ENGINE, MODEL, REPOSITORY, Screen, failures, plain, take, typed
+from guest_screens import (
+    ENGINE,
+    MODEL,
+    REPOSITORY,
+    Screen,
+    ended,
+    failures,
+    plain,
+    started,
+    take,
+    typed,
+)
 
 from guest.catalogue import ONE_NODE, TWO_NODES  # isort: skip
 from guest.vm import Guest, Result  # isort: skip
 
 PAGE = REPOSITORY / "docs" / "screens.md"
 COLUMNS = 80
+PLAIN = f"{ENGINE} --stay"
 REHEARSAL = f"numamirror run --rehearse 2 --min-size 0 -- {ENGINE}"
 
 BEFORE = """\
 # What one sees
 
 Every command on a machine with two nodes, then on one with one node. `make
-screens` has typed all of this on two machines that QEMU emulates, which makes
-their speeds meaningless; the engine is llama.cpp in a
+screens` has typed all of this in one run on two machines that QEMU emulates,
+which makes their speeds meaningless; the engine is llama.cpp in a
 [Python program](recipes/answer.py), with Gemma 3 270M. Nothing was edited.
 """
 
@@ -55,9 +67,15 @@ TWO = Chapter(
         ("Can this engine be mirrored?", Screen("check", f"numamirror check -- {ENGINE}")),
         ("Where is the model's page cache?", Screen("cache", f"numamirror cache {MODEL}")),
         ("Bring it to node 1", Screen("warm", f"numamirror cache {MODEL} --warm 1")),
+        ("", started("plain", PLAIN)),
+        (
+            "An engine that was started without us",
+            Screen("plain inspect", "numamirror inspect answer.py"),
+        ),
+        ("", ended("plain", PLAIN)),
         ("", session.RUN_STARTS),
         (
-            "While it runs, in another terminal",
+            "A mirrored one, while it runs, from another terminal",
             Screen("inspect", "numamirror inspect answer.py"),
         ),
         ("The same, again and again", watched("numamirror inspect answer.py --watch")),
