@@ -96,5 +96,5 @@ def _swap(settings: Settings) -> Iterator[Check]:
     elif not used:
         yield Check("swap", OK, f"{size(total)}, unused")
     else:
-        text = f"{size(used)} of {size(total)} in use: what of a model is swapped out is read again"
+        text = f"{part_of(used, total)} in use: what of a model is swapped out is read again"
         yield Check("swap", WARN, text, "free memory first, then: sudo swapoff -a")

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import mmap
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -116,3 +118,44 @@ def test_rows_of_a_sample_are_those_of_the_count():
         ours = sum(m.bytes for m in sampled.mappings if getattr(m, row))
         theirs = sum(m.bytes for m in counted if getattr(m, row))
         assert ours == pytest.approx(theirs, rel=0.2, abs=MIB)
+
+
+# Says which files of /proc/PID a look opens. SAMPLE_ABOVE: as if the process were very large.
+OPENED = """
+import sys
+opened = []
+def hook(event, arguments):
+    if event == "open" and str(arguments[0]).startswith("/proc/"):
+        # os.open tells no mode: it serves to read the beginning of a file.
+        begun = "" if arguments[1] else ":begun"
+        opened.append(str(arguments[0]).rpartition("/")[2] + begun)
+sys.addaudithook(hook)
+from numamirror_cli.memory import inspection
+from numamirror_cli.memory.settle import take_look
+inspection.SAMPLE_ABOVE = int(sys.argv[2])
+pid = int(sys.argv[1])
+opened.clear()
+take_look(pid) if sys.argv[3] == "settle" else inspection.inspect_process(pid)
+print(*(name for name in opened if "maps" in name))
+"""
+
+
+@pytest.mark.parametrize("look", ["inspect", "settle"])
+def test_the_page_tables_of_a_very_large_process_are_not_walked(look):
+    """numa_maps and smaps walk them all, and what maps or unmaps memory waits meanwhile. Of
+    numa_maps a sampled look reads the first words alone, for the process's policy."""
+    with subprocess.Popen(["sleep", "600"]) as target:
+        try:
+            sampled, counted = (
+                subprocess.run(
+                    [sys.executable, "-c", OPENED, str(target.pid), above, look],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout.split()
+                for above in ("0", str(1 << 40))
+            )
+        finally:
+            target.kill()
+    assert sampled == ["maps", "numa_maps:begun"]
+    assert counted == ["maps", "numa_maps"] + (["smaps"] if look == "inspect" else [])
