@@ -8,7 +8,7 @@ from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts
 from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.memory.kernel import BALANCING_OFF
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 
 # The kernel's own default (DEFAULT_MAX_MAP_COUNT), which no engine is known to exceed.
 _DEFAULT_MAPPINGS = 65530

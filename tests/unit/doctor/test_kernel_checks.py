@@ -92,7 +92,7 @@ def test_s10_the_default_max_map_count_is_enough_for_any_number_of_experts(
     [
         (0, 0, OK, "none"),
         (2048, 2048, OK, "2 MiB, unused"),
-        (2048, 1024, WARN, "1 MiB of 2 MiB in use"),
+        (2048, 1024, WARN, "1 of 2 MiB in use"),
     ],
 )
 def test_swap_in_use_is_a_warning(
