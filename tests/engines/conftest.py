@@ -105,6 +105,11 @@ def ik_llama() -> rig.Engine:
 
 
 @pytest.fixture
+def whisper() -> rig.Engine:
+    return available(rig.WHISPER)
+
+
+@pytest.fixture
 def llama_rpc() -> rig.Engine:
     return available(rig.LLAMA_RPC)
 

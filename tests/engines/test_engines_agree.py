@@ -15,8 +15,13 @@ from typing import Any
 
 import pytest
 import stand_in
-from rig import REPOSITORY, numamirror_run
+from rig import REPOSITORY, Engine, gemm_bytes_in, numamirror_run, run_mirrored
 from test_engines_check import check
+from test_engines_mirror import TWO_REPLICAS
+from test_engines_rpc import run_with_mirrored_workers
+from test_engines_together import both_mirrored
+from test_engines_upload import MODEL as UPLOADED
+from test_engines_upload import uploading
 
 NOBODY = 65534
 Command = Sequence[object]
@@ -203,3 +208,35 @@ def test_a_program_with_file_capabilities_drops_the_shim_as_said(tmp_path: Path)
     run = [*ours, "run", "--rehearse", "2", "--", str(program)]
     said = subprocess.run(run, capture_output=True, text=True).stderr
     assert "not mirrored: the shim cannot be loaded" in " ".join(said.split())
+
+
+# ---- real engines beyond those of test_engines_check.py, in runs that others share ----
+
+
+def test_the_verdict_on_whisper_is_what_then_happens(whisper: Engine) -> None:
+    assert check(*whisper.checked("whisper"))["verdict"]["level"] == "full"
+    mirror = run_mirrored(whisper, "whisper", TWO_REPLICAS, poisoned=True).mirror
+    assert mirror["mirrored_bytes"] == gemm_bytes_in("whisper")
+
+
+def test_the_verdict_on_two_engines_in_one_process_is_what_then_happens(
+    two_engines: Engine,
+) -> None:
+    found = check(*two_engines.command("moe-Q8_0"))
+    assert [engine["name"] for engine in found["engines"]] == ["llama.cpp", "ik_llama.cpp"]
+    assert found["verdict"]["level"] == "full"
+    assert both_mirrored(two_engines).mirror["coverage"] == 1.0
+
+
+def test_the_verdict_on_a_worker_is_what_then_happens(llama_rpc: Engine) -> None:
+    assert llama_rpc.directory is not None
+    worker = str(llama_rpc.directory() / "ggml-rpc-server")
+    assert check(worker, "--port", "50052")["verdict"]["level"] == "full"
+    _, mirrors, _ = run_with_mirrored_workers("moe-Q8_0")
+    assert [mirror["coverage"] for mirror in mirrors] == [1.0, 1.0]
+
+
+def test_the_verdict_on_uploads_is_what_then_happens(llama_upload: Engine) -> None:
+    said = check(*llama_upload.checked(UPLOADED))["verdict"]["level"]
+    mirror = uploading("1").mirror
+    assert said == "full" and mirror["mirrored_bytes"] == mirror["gemm_bytes"] > 0
