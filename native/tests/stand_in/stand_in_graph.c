@@ -42,6 +42,12 @@ static void compute_op(const struct params *params, struct tensor *op) {
                               NULL, NULL, &c, 16, 17, &c, 0.5f, params->ith, params->nth);
 }
 #else
+#ifdef STAND_IN_OPS_INSIDE /* the call is bound inside, as by -Bsymbolic */
+bool extra_inside(const struct params *params, struct tensor *op)
+    __attribute__((visibility("hidden")));
+#define ggml_cpu_extra_compute_forward extra_inside
+#endif
+
 static void compute_op(const struct params *params, struct tensor *op) {
     if (ggml_cpu_extra_compute_forward(params, op)) return;
     if (op->op == OP_MUL_MAT) ggml_compute_forward_mul_mat(params, op);

@@ -69,4 +69,9 @@ bool ggml_cpu_extra_compute_forward(const struct params *params, struct tensor *
     book(op->src[0]->data, NULL, params->nth > 0);
     return true;
 }
+
+#ifdef STAND_IN_OPS_INSIDE
+bool extra_inside(const struct params *params, struct tensor *op)
+    __attribute__((alias("ggml_cpu_extra_compute_forward"), visibility("hidden")));
+#endif
 #endif
