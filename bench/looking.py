@@ -2,7 +2,9 @@
 
 For processes of 4-KiB pages: an exact look (numa_maps) and a sampled one (move_pages) against
 `numastat -p`, alternating; and what the target feels meanwhile: all the time it maps 64 pages,
-touches them and unmaps them, and books how long the page faults took, and the two calls.
+touches them and unmaps them, and books how long the page faults took, and the two calls. It also
+counts how often one of these waited, by its own voluntary context switches: a fault that is held up
+sleeps, whatever else the machine does, while one that only took long may have lost its CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from bench import machine
-from bench.figures import RATIO, Figure, alone, alternate, compared
+from bench.figures import DIFFERENCE, RATIO, Figure, alone, alternate, compared
 from numamirror_cli.memory.inspection import read_placement
 from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import read_maps
@@ -31,6 +33,7 @@ SPELL = 2.0
 # written as a whole: page by page from Python would take a minute for the largest.
 TARGET = """
 import mmap, sys, threading, time
+from resource import RUSAGE_THREAD, getrusage
 size, part = int(sys.argv[1]), 1 << 26
 held = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 held.madvise(mmap.MADV_NOHUGEPAGE)
@@ -41,25 +44,36 @@ print("up", flush=True)
 stop = threading.Event()
 lines = iter(sys.stdin)
 for line in lines:
-    faults, calls = [], []
+    faults, calls, held = [], [], [0, 0]
     stop.clear()
     threading.Thread(target=lambda: (next(lines), stop.set())).start()
     while not stop.is_set():
+        waits = [getrusage(RUSAGE_THREAD).ru_nvcsw]
         begun = time.perf_counter()
         batch = mmap.mmap(-1, 64 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         mapped = time.perf_counter()
+        waits.append(getrusage(RUSAGE_THREAD).ru_nvcsw)
+        before = time.perf_counter()
         for offset in range(0, 64 * 4096, 4096):
             batch[offset] = 1
         touched = time.perf_counter()
+        waits.append(getrusage(RUSAGE_THREAD).ru_nvcsw)
+        after = time.perf_counter()
         batch.close()
-        faults.append(touched - mapped)
-        calls.append(time.perf_counter() - touched + mapped - begun)
+        ended = time.perf_counter()
+        waits.append(getrusage(RUSAGE_THREAD).ru_nvcsw)
+        faults.append(touched - before)
+        calls.append(ended - after + mapped - begun)
+        held[0] += waits[2] > waits[1]
+        held[1] += waits[1] > waits[0] or waits[3] > waits[2]
     faults.sort()
     calls.sort()
     high = len(calls) * 99 // 100
-    print(faults[high // 2], faults[high], calls[high // 2], calls[high], flush=True)
+    times = [faults[high // 2], faults[high], calls[high // 2], calls[high]]
+    print(*(1e6 * t for t in times), *(1e3 * n / len(calls) for n in held), flush=True)
 """
 FELT = ("64 page faults, median", "64 page faults, 99 %", "mmap + munmap, median", "..., 99 %")
+HELD_UP = ("of 1000 times 64 page faults, waited", "of 1000 times mmap + munmap, waited")
 
 
 class Target:
@@ -75,13 +89,13 @@ class Target:
         self._answer()
 
     def felt_during(self, action: Callable[[], object]) -> list[float]:
-        """Microseconds, in the order of FELT."""
+        """Microseconds, in the order of FELT, then of 1000 batches those of HELD_UP."""
         self._tell()
         begun = time.monotonic()
         while time.monotonic() - begun < SPELL:
             action()
         self._tell()
-        return [float(word) * 1e6 for word in self._answer().split()]
+        return [float(word) for word in self._answer().split()]
 
     def end(self) -> None:
         self.child.kill()
@@ -146,9 +160,11 @@ def disturbances(gib: int, target: Target) -> list[Figure]:
     alone_felt = target.felt_during(lambda: time.sleep(0.05))
     figures = []
     for name, look in looks(target.child.pid).items():
-        for what, ours, other in zip(FELT, target.felt_during(look), alone_felt, strict=True):
+        felt = target.felt_during(look)
+        for what, ours, other in zip((*FELT, *HELD_UP), felt, alone_felt, strict=True):
             text = f"{gib} GiB, the target during {name}: {what}"
-            figures.append(compared(text, "us", [ours], "not looked at", [other], RATIO))
+            unit, kind = ("us", RATIO) if what in FELT else ("batches", DIFFERENCE)
+            figures.append(compared(text, unit, [ours], "not looked at", [other], kind))
     return figures
 
 
