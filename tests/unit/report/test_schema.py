@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 import numamirror_cli.report
+from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.inspection import Sample, inspect_process
 from numamirror_cli.memory.model_cache import ModelCache, look_at
 from numamirror_cli.memory.model_files import find_model
@@ -20,6 +21,7 @@ from numamirror_cli.memory.process import read_process
 from numamirror_cli.report.cache import cache_json
 from numamirror_cli.report.inspection import inspection_json
 from numamirror_cli.report.judgement import judge
+from numamirror_cli.report.topology import topology_json
 from tests.unit.memory.replay import PID, two_node_root, write_process
 from tests.unit.report.test_mirror_table import MIRRORED
 
@@ -76,7 +78,7 @@ def test_the_page_cache_of_a_model(tmp_path):
         check(document, "cache-1.json")
 
 
-@pytest.mark.parametrize("name", ["inspect-1.json", "cache-1.json"])
+@pytest.mark.parametrize("name", sorted(path.name for path in SCHEMAS.glob("*.json")))
 def test_every_key_is_documented(name):
     documented = DOCS.read_text()
 
@@ -87,3 +89,39 @@ def test_every_key_is_documented(name):
 
     undocumented = {key for key in keys(schema(name)) if f"`{key}`" not in documented}
     assert undocumented - {"schema", "level", "text"} == set()
+
+
+def printed_and_not_in(schema: dict[str, Any], document: Any, part: dict[str, Any]) -> set[str]:
+    """Keys of a document, at any depth, that its schema does not name."""
+    part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    choices = [part, *part.get("anyOf", []), *part.get("oneOf", [])]
+    if len(choices) > 1:
+        return set.intersection(*(printed_and_not_in(schema, document, c) for c in choices[1:]))
+    if isinstance(document, list):
+        return set().union(*(printed_and_not_in(schema, d, part["items"]) for d in document))
+    if not isinstance(document, dict):
+        return set()
+    named, others = part.get("properties", {}), part.get("additionalProperties")
+    unknown = set() if others else set(document) - set(named)
+    return unknown.union(
+        *(
+            printed_and_not_in(schema, value, named.get(key, others or {}))
+            for key, value in document.items()
+            if key in named or others
+        )
+    )
+
+
+def test_every_key_that_is_printed_is_in_the_schema(tmp_path):
+    inspection = replace(inspect_process(os.getpid()), mirror=MIRRORED)
+    printed = inspection_json(inspection, judge(inspection))
+    whole = schema("inspect-1.json")
+    assert printed["mirror"]
+    assert printed_and_not_in(whole, json.loads(json.dumps(printed)), whole) == set()
+    machine = topology_json(read_machine(Path("/"), environ={}))
+    whole = schema("topology-1.json")
+    assert printed_and_not_in(whole, json.loads(json.dumps(machine)), whole) == set()
+    spoilt = json.loads(json.dumps(printed))
+    spoilt["mirror"]["new_bytes"] = spoilt["threads"]["new"] = 1
+    whole = schema("inspect-1.json")
+    assert printed_and_not_in(whole, spoilt, whole) == {"new_bytes", "new"}
