@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +20,7 @@ static struct nm_status private_page;
 struct nm_status *nm_status = &private_page;
 
 /* For its owner alone. An unnamed file of /dev/shm goes with its last descriptor, as a memfd. */
-static int open_page(void) {
+static int open_file(void) {
     int fd = nm_memfd(NM_STATUS_NAME);
     if (fd >= 0) {
         fchmod(fd, S_IRUSR | S_IWUSR);
@@ -28,8 +30,30 @@ static int open_page(void) {
     return open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
 }
 
+/* Never where a standard stream was closed: what the program prints would go into the page. */
+static int open_page(void) {
+    int fd = open_file();
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return moved;
+}
+
+/* A file that grows past the process's limit ends it (SIGXFSZ), and so does a store to a page for
+ * which a full /dev/shm has no room (SIGBUS): both are asked for first. */
+static bool give_size(int fd) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(struct nm_status)) {
+        errno = EFBIG;
+        return false;
+    }
+    if (ftruncate(fd, sizeof(struct nm_status)) != 0) return false;
+    errno = posix_fallocate(fd, 0, sizeof(struct nm_status));
+    return errno != ENOSPC;
+}
+
 static struct nm_status *map_page(int fd) {
-    if (fd < 0 || ftruncate(fd, sizeof(struct nm_status)) != 0) return NULL;
+    if (fd < 0 || !give_size(fd)) return NULL;
     void *page = mmap(NULL, sizeof(struct nm_status), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
@@ -53,6 +77,7 @@ void nm_status_open(void) {
     struct nm_status *page = map_page(fd);
     if (page == NULL) {
         nm_note("warn", "no status page: inspect will not see the mirror", strerror(errno), "");
+        if (fd >= 0) close(fd);
         page = &private_page;
     }
     fill_constant_part(page);
