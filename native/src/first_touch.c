@@ -1,7 +1,6 @@
 #include "first_touch.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "config.h"
 #include "filter.h"
+#include "lock.h"
 #include "partition.h"
 #include "sys.h"
 
@@ -18,7 +18,7 @@ static const size_t HUGE_PAGE = 2u << 20;
 /* Weights that were given huge pages, in no order. */
 static struct nm_shape *given;
 static size_t given_count, given_room;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t nm_first_touch_lock = NM_LOCK_INITIALIZER;
 
 static uintptr_t first_block(const struct nm_shape *w) {
     return (w->start + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -105,7 +105,7 @@ static void touch_blocks(const struct nm_shape *w, const struct nm_policy *befor
 /* ---- what was given ---- */
 
 static bool remember(const struct nm_shape *weight) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nm_first_touch_lock);
     if (given_count == given_room) {
         size_t room = given_room * 2 + 16;
         struct nm_shape *grown = realloc(given, room * sizeof *grown);
@@ -116,7 +116,7 @@ static bool remember(const struct nm_shape *weight) {
     }
     bool fits = given_count < given_room;
     if (fits) given[given_count++] = *weight;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nm_first_touch_lock);
     return fits;
 }
 
@@ -139,22 +139,22 @@ static const struct nm_shape *given_at(uintptr_t address) {
 }
 
 uintptr_t nm_middle_of_page(uintptr_t page) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nm_first_touch_lock);
     const struct nm_shape *weight = given_at(page);
     uintptr_t block = page / HUGE_PAGE * HUGE_PAGE;
     bool whole = weight != NULL && block >= first_block(weight) && block < end_of_blocks(weight) &&
                  owner_of_block(weight, block, likely_threads()) >= 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nm_first_touch_lock);
     return whole ? block + HUGE_PAGE / 2 : page + PAGE / 2;
 }
 
 void nm_first_touch_forget(uintptr_t start, size_t bytes) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nm_first_touch_lock);
     size_t kept = 0;
     for (size_t i = 0; i < given_count; ++i)
         if (given[i].start - start >= bytes) given[kept++] = given[i];
     given_count = kept;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nm_first_touch_lock);
 }
 
 /* ---- what came of it ---- */
@@ -169,7 +169,7 @@ size_t nm_first_touch_huge_bytes(void) {
     char line[512];
     size_t sum = 0, kib;
     bool ours = false;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nm_first_touch_lock);
     FILE *smaps = given_count == 0 ? NULL : fopen("/proc/self/smaps", "re");
     while (smaps != NULL && fgets(line, sizeof line, smaps) != NULL) {
         unsigned long start, end;
@@ -177,6 +177,6 @@ size_t nm_first_touch_huge_bytes(void) {
         if (ours && sscanf(line, "AnonHugePages: %zu kB", &kib) == 1) sum += kib * 1024;
     }
     if (smaps != NULL) fclose(smaps);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nm_first_touch_lock);
     return sum;
 }

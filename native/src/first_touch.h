@@ -6,6 +6,7 @@
 #ifndef NM_FIRST_TOUCH_H
 #define NM_FIRST_TOUCH_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +33,8 @@ size_t nm_first_touch_huge_bytes(void);
 
 /* The memory is given back. */
 void nm_first_touch_forget(uintptr_t start, size_t bytes);
+
+/* Held while the list of what was given is read or changed; for init.c alone. */
+extern pthread_mutex_t nm_first_touch_lock;
 
 #endif

@@ -5,6 +5,8 @@
 #include "config.h"
 #include "events.h"
 #include "filter.h"
+#include "first_touch.h"
+#include "lock.h"
 #include "plan.h"
 #include "reader.h"
 #include "redirect.h"
@@ -12,6 +14,7 @@
 #include "seam.h"
 #include "static_program.h"
 #include "status.h"
+#include "upload.h"
 
 static const char *from_environment(const char *name) { return getenv(name); }
 
@@ -30,17 +33,34 @@ __attribute__((destructor)) static void unload(void) {
     if (nm_config.check_owners) nm_event("owners", "\"by_owner\":%lu,\"rows\":%lu", by_owner, rows);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&nm_registry.lock); }
-static void in_parent(void) { pthread_mutex_unlock(&nm_registry.lock); }
+/* All locks of the shim, in the order in which one is taken under another. */
+static pthread_mutex_t *const locks[] = {&nm_targets_lock, &nm_registry.lock, &nm_first_touch_lock,
+                                         &nm_modules_lock};
+enum { LOCKS = sizeof locks / sizeof *locks };
+
+/* Not those that this thread holds already: an engine that aborts in a function which the shim has
+ * called under a lock forks, to show where it was. */
+static __thread bool taken[LOCKS];
+
+static void before_fork(void) {
+    for (int i = 0; i < LOCKS; ++i) taken[i] = pthread_mutex_lock(locks[i]) == 0;
+}
+
+static void in_parent(void) {
+    for (int i = LOCKS; i-- > 0;)
+        if (taken[i]) pthread_mutex_unlock(locks[i]);
+}
 
 /* The child may go on computing from its copies of the replicas, but not under its parent's
- * name: it counts for nobody and sends nothing. */
+ * name: it counts for nobody and sends nothing. Its locks are new, since their owner is a thread of
+ * the parent. */
 static void in_child(void) {
     nm_config.events[0] = '\0';
     nm_config.log = false;
     nm_status_leave();
     nm_thread_leave();
-    pthread_mutex_unlock(&nm_registry.lock);
+    in_parent();
+    for (int i = 0; i < LOCKS; ++i) *locks[i] = (pthread_mutex_t)NM_LOCK_INITIALIZER;
 }
 
 /* What pthread_atfork is in glibc. A preload also reaches musl programs below a script, and a

@@ -3,17 +3,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "lock.h"
 #include "static_program.h"
 
 enum { MAX_MODULES = 64 };
 
 static struct nm_module modules[MAX_MODULES];
 static _Atomic int module_count;
-static pthread_mutex_t binding = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t nm_modules_lock = NM_LOCK_INITIALIZER;
 
 enum need { OPTIONAL, REQUIRED, MAINLINE, IQK };
 
@@ -138,10 +138,27 @@ static bool bind(struct nm_module *module, const void *address) {
     return true;
 }
 
+/* The module in the list, NULL when that is full. Two threads may have found the same one. It was
+ * found without the lock: the loader has one of its own, which a thread holds that comes here from
+ * a library's constructor. */
+static struct nm_module *add(const struct nm_module *found, const void *address) {
+    pthread_mutex_lock(&nm_modules_lock);
+    struct nm_module *module = bound_module_at(address);
+    int count = atomic_load_explicit(&module_count, memory_order_relaxed);
+    if (module == NULL && count < MAX_MODULES) {
+        module = &modules[count];
+        memcpy(module, found, sizeof *module);
+        atomic_store_explicit(&module_count, count + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&nm_modules_lock);
+    return module;
+}
+
 /* For callers in no known object (generated code) and beyond MAX_MODULES. */
 static struct nm_module *stranger(void) {
     static struct nm_module module;
-    for (int i = 0; i < NM_SYMBOLS; ++i) module.real[i] = find_real(NULL, symbols[i].name);
+    for (int i = 0; i < NM_SYMBOLS; ++i)
+        if (module.real[i] == NULL) module.real[i] = find_real(NULL, symbols[i].name);
     return &module;
 }
 
@@ -149,15 +166,9 @@ struct nm_module *nm_module_at(const void *address) {
     struct nm_module *module = bound_module_at(address);
     if (module != NULL) return module;
     int saved = errno;
-    pthread_mutex_lock(&binding);
-    module = bound_module_at(address);
-    int count = atomic_load_explicit(&module_count, memory_order_relaxed);
-    if (module == NULL && count < MAX_MODULES && bind(&modules[count], address)) {
-        module = &modules[count];
-        atomic_store_explicit(&module_count, count + 1, memory_order_release);
-    }
+    struct nm_module found = {0};
+    if (bind(&found, address)) module = add(&found, address);
     if (module == NULL) module = stranger();
-    pthread_mutex_unlock(&binding);
     errno = saved;
     return module;
 }

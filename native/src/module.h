@@ -6,6 +6,7 @@
 #ifndef NM_MODULE_H
 #define NM_MODULE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +68,8 @@ const char *nm_lacks(void *const *real);
 
 /* The shim's own function of that name; NULL for one that it only calls. */
 void *nm_own_function(enum nm_symbol symbol);
+
+/* Held while a module is added to the list; for init.c alone. */
+extern pthread_mutex_t nm_modules_lock;
 
 #endif

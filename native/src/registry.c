@@ -8,9 +8,10 @@
 #include "events.h"
 #include "first_touch.h"
 #include "interleave.h"
+#include "lock.h"
 #include "status.h"
 
-struct nm_registry nm_registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct nm_registry nm_registry = {.lock = NM_LOCK_INITIALIZER};
 struct nm_table *_Atomic nm_table;
 _Atomic bool nm_news;
 _Atomic bool nm_stale;

@@ -1,6 +1,5 @@
 #include "upload.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "lock.h"
 #include "pci_node.h"
 #include "registry.h"
 #include "status.h"
@@ -30,7 +30,7 @@ struct target {
 
 static struct target targets[MAX_TARGETS];
 static _Atomic int target_count;
-static pthread_mutex_t targets_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t nm_targets_lock = NM_LOCK_INITIALIZER;
 
 /* ---- which device ---- */
 
@@ -100,7 +100,7 @@ static struct target *target_of(const struct nm_module *m, const void *device) {
     int known = atomic_load_explicit(&target_count, memory_order_acquire);
     for (int i = 0; i < known; ++i)
         if (targets[i].device == device) return &targets[i];
-    pthread_mutex_lock(&targets_lock);
+    pthread_mutex_lock(&nm_targets_lock);
     known = atomic_load(&target_count);
     struct target *target = NULL;
     for (int i = 0; i < known && target == NULL; ++i)
@@ -110,7 +110,7 @@ static struct target *target_of(const struct nm_module *m, const void *device) {
         *target = describe(m, device);
         atomic_store_explicit(&target_count, known + 1, memory_order_release);
     }
-    pthread_mutex_unlock(&targets_lock);
+    pthread_mutex_unlock(&nm_targets_lock);
     return target;
 }
 

@@ -6,6 +6,7 @@
 #ifndef NM_UPLOAD_H
 #define NM_UPLOAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,5 +23,8 @@ struct nm_upload {
 struct nm_upload nm_upload_begin(struct nm_module *module, const void *backend, const void *tensor,
                                  const void *data, size_t bytes);
 void nm_upload_end(const struct nm_upload *upload);
+
+/* Held while a device is looked at; for init.c alone. */
+extern pthread_mutex_t nm_targets_lock;
 
 #endif

@@ -1,0 +1,82 @@
+/* The shim's locks meet those of others: the loader's, and its own at a fork. A process that waits
+ * for itself would never end; the alarm does. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "front.h"
+
+typedef void visitor(void *context, const void *start, size_t bytes);
+int numamirror_test_extents(visitor *visit, void *context);
+
+/* ---- a library that calls the engine from its constructor, as calls_when_loaded.c ---- */
+
+static pthread_t another;
+
+static void *mark(void *argument) {
+    struct buffer empty = {.host = true};
+    stand_in_mark_weights(&empty);
+    return argument;
+}
+
+/* Called with the loader's lock held: the thread that starts comes from a module that the shim has
+ * not seen, and has to ask the loader for it. */
+__attribute__((visibility("default"))) void while_loading(void);
+void while_loading(void) {
+    CHECK(pthread_create(&another, NULL, mark, NULL) == 0);
+    usleep(100000);
+}
+
+static void a_library_may_call_the_engine_while_it_is_loaded(void) {
+    CHECK(dlopen("libcalls_when_loaded.so", RTLD_NOW) != NULL);
+    CHECK(pthread_join(another, NULL) == 0);
+}
+
+/* ---- forks ---- */
+
+static struct buffer model;
+static int children;
+
+/* Frees the model and ends: neither waits for a lock of the parent's. */
+static void fork_here(void *context, const void *start, size_t bytes) {
+    (void)context, (void)start, (void)bytes;
+    pid_t child = fork();
+    if (child == 0) {
+        stand_in_free(&model);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ++children;
+}
+
+static void load(void) {
+    model = new_model(4 * MIB);
+    stand_in_mark_weights(&model);
+    struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    read_at(&op);
+    CHECK(read_at(&op) != (char *)model.base);
+}
+
+static void a_forked_child_frees_the_model(void) {
+    load();
+    fork_here(NULL, NULL, 0);
+}
+
+/* As an engine does that aborts in a function which the shim has called: it starts a debugger. */
+static void a_fork_under_the_shim_s_own_lock_does_not_wait_for_it(void) {
+    children = 0;
+    CHECK(numamirror_test_extents(fork_here, NULL) == 1 && children == 1);
+    CHECK(numamirror_test_extents(fork_here, NULL) == 1 && children == 2);
+    stand_in_free(&model);
+}
+
+int main(void) {
+    alarm(60);
+    RUN(a_library_may_call_the_engine_while_it_is_loaded);
+    RUN(a_forked_child_frees_the_model);
+    RUN(a_fork_under_the_shim_s_own_lock_does_not_wait_for_it);
+    return 0;
+}
