@@ -40,15 +40,21 @@ static void no_huge_pages(const void *start, size_t bytes) {
     madvise((void *)first, (uintptr_t)start + bytes - first, MADV_NOHUGEPAGE);
 }
 
-static bool is_known(const void *id, const void *start, size_t bytes) {
-    pthread_mutex_lock(&nm_registry.lock);
+bool nm_registry_find_buffer(const void *id, struct nm_buffer *found) {
     bool known = false;
+    pthread_mutex_lock(&nm_registry.lock);
     for (size_t i = 0; i < nm_registry.buffer_count && !known; ++i) {
-        const struct nm_buffer *buffer = &nm_registry.buffers[i];
-        known = buffer->id == id && buffer->start == (uintptr_t)start && buffer->bytes == bytes;
+        known = nm_registry.buffers[i].id == id;
+        if (known) *found = nm_registry.buffers[i];
     }
     pthread_mutex_unlock(&nm_registry.lock);
     return known;
+}
+
+static bool is_known(const void *id, const void *start, size_t bytes) {
+    struct nm_buffer known;
+    return nm_registry_find_buffer(id, &known) && known.start == (uintptr_t)start &&
+           known.bytes == bytes;
 }
 
 /* A table that knows all buffers: a miss in a new one is news. */

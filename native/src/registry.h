@@ -50,6 +50,9 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
 /* Says more of a remembered buffer. doubtful: it holds weights as long as no op writes to it. */
 void nm_registry_describe_buffer(const void *id, bool doubtful, bool pinned);
 
+/* Copies what is remembered of a buffer; false when nothing is. */
+bool nm_registry_find_buffer(const void *id, struct nm_buffer *found);
+
 /* The doubtful buffer that contains the address, or NULL. */
 const void *nm_registry_doubtful_at(uintptr_t address);
 

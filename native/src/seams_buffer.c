@@ -26,9 +26,12 @@ void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked)
     size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
     const void *(*type_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_type];
     bool (*is_host)(const void *) = m->real[NM_SYM_ggml_backend_buft_is_host];
+    bool (*is_several)(const void *) = m->real[NM_SYM_ggml_backend_buffer_is_multi_buffer];
     if (base_of == NULL || size_of == NULL || type_of == NULL) return;
     size_t bytes = size_of(buffer);
-    if (bytes == 0) return; /* asking an empty one for its base can end the engine */
+    /* To ask one of these for its base can end the engine. What is made of several passes its usage
+     * on to them, and they come here by themselves. */
+    if (bytes == 0 || (is_several != NULL && is_several(buffer))) return;
     const void *type = type_of(buffer);
     int owner = owner_of(m, type);
     bool host = is_host != NULL && is_host(type);
@@ -80,10 +83,8 @@ NM_EXPORT void ggml_backend_buffer_clear(void *buffer, uint8_t value) {
     void (*real)(void *, uint8_t) = m->real[NM_SYM_ggml_backend_buffer_clear];
     if (real != NULL) real(buffer, value);
     if (!nm_config.active || atomic_load(&nm_table) == NULL) return;
-    const void *(*base_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_base];
-    size_t (*size_of)(const void *) = m->real[NM_SYM_ggml_backend_buffer_get_size];
-    if (base_of != NULL && size_of != NULL && size_of(buffer) > 0)
-        refresh(base_of(buffer), size_of(buffer));
+    struct nm_buffer known;
+    if (nm_registry_find_buffer(buffer, &known)) refresh((const void *)known.start, known.bytes);
 }
 
 void nm_refresh_tensor(const struct nm_module *m, const void *tensor, size_t offset, size_t bytes) {

@@ -89,7 +89,14 @@ struct tensor *ggml_graph_node(const struct graph *graph, int i) { return graph-
 
 /* ---- buffers ---- */
 
-void *ggml_backend_buffer_get_base(const struct buffer *buffer) { return buffer->base; }
+/* Older engines end here for a buffer made of several: it has no base to ask for. */
+void *ggml_backend_buffer_get_base(const struct buffer *buffer) {
+    if (buffer->parts != NULL) abort();
+    return buffer->base;
+}
+bool ggml_backend_buffer_is_multi_buffer(const struct buffer *buffer) {
+    return buffer->parts != NULL;
+}
 size_t ggml_backend_buffer_get_size(const struct buffer *buffer) { return buffer->size; }
 const struct buffer *ggml_backend_buffer_get_type(const struct buffer *buffer) { return buffer; }
 const struct buffer *ggml_backend_buft_get_device(const struct buffer *type) { return type; }
@@ -110,13 +117,32 @@ struct buffer *ggml_backend_buft_alloc_buffer(const struct buffer *type, size_t 
     return buffer;
 }
 
-void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage) { buffer->usage = usage; }
+/* Functions of their own, as in ggml: what calls itself is not called through the loader. */
+static void set_usage_of_parts(struct buffer *buffer, int usage) {
+    for (int i = 0; i < 2; ++i) ggml_backend_buffer_set_usage(&buffer->parts[i], usage);
+}
+static void clear_parts(struct buffer *buffer, uint8_t value) {
+    for (int i = 0; i < 2; ++i) ggml_backend_buffer_clear(&buffer->parts[i], value);
+}
+static void free_parts(struct buffer *buffer) {
+    for (int i = 0; i < 2; ++i) ggml_backend_buffer_free(&buffer->parts[i]);
+}
+
+void ggml_backend_buffer_set_usage(struct buffer *buffer, int usage) {
+    buffer->usage = usage;
+    if (buffer->parts != NULL) set_usage_of_parts(buffer, usage);
+}
 void ggml_backend_buffer_free(struct buffer *buffer) {
+    if (buffer->parts != NULL) free_parts(buffer);
     buffer->usage = 0;
     if (buffer->made) free(buffer);
 }
 void ggml_backend_buffer_clear(struct buffer *buffer, uint8_t value) {
-    memset(buffer->base, value, buffer->size);
+    if (buffer->device != 0) return;
+    if (buffer->parts != NULL)
+        clear_parts(buffer, value);
+    else
+        memset(buffer->base, value, buffer->size);
 }
 void ggml_backend_tensor_set(struct tensor *tensor, const void *data, size_t offset, size_t size) {
     booking.uploaded_from = data;

@@ -35,6 +35,7 @@ struct buffer {
     const char *device_id;
     bool registers; /* its backend pins host memory */
     const char *name;
+    struct buffer *parts; /* two, of what is larger than a device allots at once; it has no base */
 };
 
 struct graph {
