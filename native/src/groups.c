@@ -55,11 +55,12 @@ void nm_group_read(const struct nm_status_thread *thread, int group, size_t loca
 }
 
 void nm_groups_sum(void) {
+    uint32_t rows = __atomic_load_n(&nm_status->threads, __ATOMIC_RELAXED);
     nm_status_begin();
     for (int group = 0; group < NM_MAX_GROUPS; ++group) {
         struct nm_status_group *shown = &nm_status->group[group];
         shown->local_bytes = shown->other_bytes = 0;
-        for (uint32_t row = 0; row < nm_status->threads; ++row) {
+        for (uint32_t row = 0; row < rows; ++row) {
             shown->local_bytes +=
                 atomic_load_explicit(&reads[row][group].local, memory_order_relaxed);
             shown->other_bytes +=

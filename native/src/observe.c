@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "config.h"
+#include "filter.h"
 #include "groups.h"
 #include "registry.h"
 #include "sample.h"
@@ -58,6 +59,12 @@ int nm_observe_weight(struct nm_weight *weight, bool *changed) {
     return 0;
 }
 
+static void show_that_pages_moved(void) {
+    nm_status_begin();
+    nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
+    nm_status_end();
+}
+
 static void look_at_all(struct nm_table *table) {
     bool changed = false;
     int error = 0;
@@ -68,7 +75,7 @@ static void look_at_all(struct nm_table *table) {
         weight->state = NM_WEIGHT_OBSERVED;
         changed = true;
     }
-    if (changed) nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
+    if (changed) show_that_pages_moved();
     if (error != 0)
         nm_tell(table, "the kernel did not say where the weights' pages are");
     else if (changed)
@@ -81,7 +88,7 @@ void nm_observe(int now) {
     struct nm_table *table = atomic_load(&nm_table);
     nm_groups_sum();
     uint64_t time = clock_ns(CLOCK_MONOTONIC);
-    if (table != NULL && (now || time >= next)) {
+    if (table != NULL && (now || time >= next) && !nm_filter_added()) {
         look_at_all(table);
         uint64_t cost = clock_ns(CLOCK_MONOTONIC) - time;
         next = time + (cost * 200 > INTERVAL_NS ? cost * 200 : INTERVAL_NS); /* at most 0.5 % */

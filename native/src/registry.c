@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "filter.h"
 #include "first_touch.h"
 #include "interleave.h"
 #include "lock.h"
@@ -76,7 +77,7 @@ void nm_registry_add_buffer(const void *id, const void *start, size_t bytes, boo
         nm_registry.buffers[nm_registry.buffer_count++] =
             (struct nm_buffer){.id = id, .start = (uintptr_t)start, .bytes = bytes, .host = host};
         /* A huge page moves as a whole: rows of two nodes could not part (first_touch.h). */
-        if (nm_config.shard) no_huge_pages(start, bytes);
+        if (nm_config.shard && !nm_filter_noticed()) no_huge_pages(start, bytes);
         if (atomic_load(&nm_table) != NULL) republish(atomic_load(&nm_table));
         atomic_store_explicit(&nm_news, true, memory_order_release);
     }

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "events.h"
+#include "filter.h"
 #include "lock.h"
 #include "pci_node.h"
 #include "registry.h"
@@ -83,7 +84,7 @@ static void find_registrar(struct target *target, const struct nm_module *m) {
 static struct target describe(const struct nm_module *m, const void *device) {
     struct target target = {.device = device, .copy = -1};
     char address[NM_PCI_ADDRESS] = "unknown";
-    if (type_of(m, device) == DEVICE_CPU) return target;
+    if (type_of(m, device) == DEVICE_CPU || nm_filter_added()) return target;
     int node = -1;
     if (nm_config.source_node >= 0)
         target.copy = copy_on(node = nm_config.source_node);
