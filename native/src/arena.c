@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "page_size.h"
 #include "sys.h"
 
-enum { ALIGNMENT = 64, PAGE = 4096 };
+enum { ALIGNMENT = 64 };
 static const size_t HUGE_PAGE = 2u << 20;
 
 static size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -68,7 +69,7 @@ void nm_arena_end_small(const struct nm_arena *arena) {
 bool nm_arena_pin(struct nm_arena *arena, bool (*pin)(void *start, size_t bytes),
                   void (*unpin)(void *start)) {
     char *start = arena->start + arena->pinned;
-    size_t bytes = round_up(arena->used, PAGE) - arena->pinned;
+    size_t bytes = round_up(arena->used, nm_page_bytes()) - arena->pinned;
     if (bytes == 0) return true;
     if (arena->pins == NM_MAX_PINS || !pin(start, bytes)) return false;
     arena->pin[arena->pins++] = start;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "config.h"
+#include "page_size.h"
 #include "read_in.h"
 #include "sys.h"
 
@@ -75,8 +76,7 @@ static int go_to_node(int copy, struct reader *reader) {
 /* While a thread has the engine's policy for the page cache, the kernel must not need new pages of
  * the replica: where mbind was refused, they would follow it. */
 static void touch(char *start, size_t bytes) {
-    enum { PAGE = 4096 };
-    for (size_t at = 0; at < bytes; at += PAGE) *(volatile char *)(start + at) = 0;
+    for (size_t at = 0; at < bytes; at += nm_page_bytes()) *(volatile char *)(start + at) = 0;
     *(volatile char *)(start + bytes - 1) = 0;
 }
 

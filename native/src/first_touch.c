@@ -9,10 +9,10 @@
 #include "config.h"
 #include "filter.h"
 #include "lock.h"
+#include "page_size.h"
 #include "partition.h"
 #include "sys.h"
 
-enum { PAGE = 4096 };
 static const size_t HUGE_PAGE = 2u << 20;
 
 /* Weights that were given huge pages, in no order. */
@@ -145,7 +145,7 @@ uintptr_t nm_middle_of_page(uintptr_t page) {
     bool whole = weight != NULL && block >= first_block(weight) && block < end_of_blocks(weight) &&
                  owner_of_block(weight, block, likely_threads()) >= 0;
     pthread_mutex_unlock(&nm_first_touch_lock);
-    return whole ? block + HUGE_PAGE / 2 : page + PAGE / 2;
+    return whole ? block + HUGE_PAGE / 2 : page + nm_page_bytes() / 2;
 }
 
 void nm_first_touch_forget(uintptr_t start, size_t bytes) {

@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "page_size.h"
 #include "sys.h"
 
-enum { PAGE = 4096, BATCH = 16384 };
+enum { BATCH = 16384 };
 
 /* Pages of the ranges in order, each once; no batch goes on from the probe into the rest. */
 struct walk {
@@ -20,14 +21,14 @@ static size_t next_batch(struct walk *walk, void **pages) {
     size_t taken = 0, most = walk->probe > 0 && walk->probe < BATCH ? walk->probe : BATCH;
     while (taken < most && walk->index < walk->count) {
         const struct nm_range *range = &walk->ranges[walk->index];
-        uintptr_t first = (uintptr_t)range->start / PAGE * PAGE;
+        uintptr_t first = nm_page_at((uintptr_t)range->start);
         uintptr_t page = walk->next > first ? walk->next : first;
         if (page >= (uintptr_t)range->start + range->bytes) {
             ++walk->index;
             continue;
         }
         pages[taken++] = (void *)page;
-        walk->next = page + PAGE;
+        walk->next = page + nm_page_bytes();
     }
     walk->probe -= walk->probe > 0 ? taken : 0;
     return taken;
@@ -65,7 +66,7 @@ static bool probe_failed(const struct nm_healing *healing, const struct walk *wa
 struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node,
                           size_t probe_bytes) {
     struct nm_healing healing = {0};
-    struct walk walk = {.ranges = ranges, .count = count, .probe = probe_bytes / PAGE};
+    struct walk walk = {.ranges = ranges, .count = count, .probe = probe_bytes / nm_page_bytes()};
     void **pages = calloc(BATCH, sizeof *pages);
     int *nodes = calloc(BATCH, sizeof *nodes), *status = calloc(BATCH, sizeof *status);
     if (pages == NULL || nodes == NULL || status == NULL) healing.error = ENOMEM;

@@ -10,10 +10,11 @@
 #include "filter.h"
 #include "heal.h"
 #include "observe.h"
+#include "page_size.h"
 #include "refusal.h"
 #include "sys.h"
 
-enum { PAGE = 4096, BATCH = 16384 };
+enum { BATCH = 16384 };
 
 static const uintptr_t BLOCK = 2u << 20; /* a huge page moves as a whole */
 
@@ -37,7 +38,7 @@ static int list_nodes(int *nodes) {
 
 /* Of the pages that belong to the buffer alone; 0 or an errno. */
 static int set_policy(uintptr_t start, size_t bytes, int mode, const int *nodes, int count) {
-    uintptr_t first = (start + PAGE - 1) / PAGE * PAGE, end = (start + bytes) / PAGE * PAGE;
+    uintptr_t first = nm_page_from(start), end = nm_page_at(start + bytes);
     if (nm_config.rehearsal != 0 || first >= end || nm_filter_noticed()) return 0;
     return nm_mbind((void *)first, end - first, mode, nodes, count);
 }
@@ -64,7 +65,7 @@ static void move_batch(struct spreading *s) {
 /* Faulted in, so that it has a place. */
 static void spread(struct spreading *s, const struct nm_weight *weight) {
     uintptr_t end = weight->start + weight->bytes;
-    for (uintptr_t page = weight->start / PAGE * PAGE; page < end; page += PAGE) {
+    for (uintptr_t page = nm_page_at(weight->start); page < end; page += nm_page_bytes()) {
         (void)*(volatile const char *)(page < weight->start ? weight->start : page);
         s->pages[s->filled] = (void *)page;
         s->target[s->filled++] = s->nodes[page / BLOCK % (uintptr_t)s->node_count];

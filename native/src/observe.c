@@ -6,13 +6,14 @@
 #include "config.h"
 #include "filter.h"
 #include "groups.h"
+#include "page_size.h"
 #include "registry.h"
 #include "sample.h"
 #include "status.h"
 #include "sys.h"
 #include "tell.h"
 
-enum { PAGE = 4096, PAGES_PER_WEIGHT = 64 };
+enum { PAGES_PER_WEIGHT = 64 };
 
 static const uint64_t INTERVAL_NS = 1000000000u;
 
@@ -29,7 +30,7 @@ static bool is_on(const struct nm_copy *copy, int node) {
 }
 
 size_t nm_observe_pages(const struct nm_weight *weight) {
-    size_t pages = weight->bytes / PAGE;
+    size_t pages = weight->bytes / nm_page_bytes();
     return pages == 0 ? 1 : pages < PAGES_PER_WEIGHT ? pages : PAGES_PER_WEIGHT;
 }
 
@@ -37,7 +38,7 @@ size_t nm_observe_pages(const struct nm_weight *weight) {
 static void choose(const struct nm_weight *weight, void **pages, size_t count) {
     for (size_t i = 0; i < count; ++i) {
         uintptr_t address = weight->start + nm_sample_offset(weight->bytes, count, i);
-        pages[i] = (void *)(address / PAGE * PAGE);
+        pages[i] = (void *)nm_page_at(address);
     }
 }
 

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "mapped_file.h"
+#include "page_size.h"
 
 /* Readahead brings at least so much at a time: a page of each tells of the others. To ask for every
  * page took 6 % of the time of copying what is there. */
-enum { PAGE = 4096, PROBE_EVERY = 128 << 10 };
+enum { PROBE_EVERY = 128 << 10 };
 
 /* Of a file that is not the caller's, mincore says that all of it is there (mm/mincore.c:
  * can_do_mincore). */
@@ -64,8 +65,8 @@ const struct nm_read_file *nm_read_in_file(const struct nm_read_in *files, const
 
 static bool mincore_finds_all(uintptr_t start, size_t bytes) {
     unsigned char there;
-    for (uintptr_t page = start / PAGE * PAGE; page < start + bytes; page += PROBE_EVERY)
-        if (mincore((void *)page, PAGE, &there) != 0 || (there & 1) == 0) return false;
+    for (uintptr_t page = nm_page_at(start); page < start + bytes; page += PROBE_EVERY)
+        if (mincore((void *)page, 1, &there) != 0 || (there & 1) == 0) return false;
     return true;
 }
 

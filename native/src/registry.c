@@ -10,6 +10,7 @@
 #include "first_touch.h"
 #include "interleave.h"
 #include "lock.h"
+#include "page_size.h"
 #include "status.h"
 
 struct nm_registry nm_registry = {.lock = NM_LOCK_INITIALIZER};
@@ -36,8 +37,7 @@ static bool room_for_one_more(void) {
 }
 
 static void no_huge_pages(const void *start, size_t bytes) {
-    enum { PAGE = 4096 };
-    uintptr_t first = (uintptr_t)start / PAGE * PAGE;
+    uintptr_t first = nm_page_at((uintptr_t)start);
     madvise((void *)first, (uintptr_t)start + bytes - first, MADV_NOHUGEPAGE);
 }
 

@@ -6,11 +6,10 @@
 
 #include "heal.h"
 #include "mapped_file.h"
-
-enum { PAGE = 4096 };
+#include "page_size.h"
 
 static size_t resident_pages(uintptr_t start, uintptr_t end) {
-    size_t pages = (end - start) / PAGE, resident = 0;
+    size_t pages = (end - start) / nm_page_bytes(), resident = 0;
     unsigned char *seen = malloc(pages);
     if (seen != NULL && mincore((void *)start, end - start, seen) == 0)
         for (size_t i = 0; i < pages; ++i) resident += seen[i] & 1;
@@ -20,8 +19,8 @@ static size_t resident_pages(uintptr_t start, uintptr_t end) {
 
 /* Whole pages only: the rest of the first and last one may hold what GEMM does not read. */
 static size_t release_part(const struct nm_mapped_file *mapping, uintptr_t start, uintptr_t end) {
-    start = (start + PAGE - 1) / PAGE * PAGE;
-    end = end / PAGE * PAGE;
+    start = nm_page_from(start);
+    end = nm_page_at(end);
     if (start >= end) return 0;
     int fd = open(mapping->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
@@ -31,7 +30,7 @@ static size_t release_part(const struct nm_mapped_file *mapping, uintptr_t start
     posix_fadvise(fd, offset, (off_t)(end - start), POSIX_FADV_DONTNEED);
     close(fd);
     size_t after = resident_pages(start, end);
-    return before > after ? (before - after) * PAGE : 0;
+    return before > after ? (before - after) * nm_page_bytes() : 0;
 }
 
 static size_t release_range(struct nm_maps *maps, const struct nm_range *range) {

@@ -6,10 +6,9 @@
 
 #include "config.h"
 #include "filter.h"
+#include "page_size.h"
 #include "refusal.h"
 #include "sys.h"
-
-enum { PAGE = 4096 };
 
 /* The address `offset` bytes into the ranges laid end to end; *index and *before move forward. */
 static const char *address_at(const struct nm_range *ranges, size_t count, size_t offset,
@@ -28,14 +27,14 @@ size_t nm_sample_offset(size_t bytes, size_t count, size_t i) {
 static unsigned choose_pages(const struct nm_range *ranges, size_t count, void **pages) {
     size_t total = 0, index = 0, before = 0;
     for (size_t i = 0; i < count; ++i) total += ranges[i].bytes;
-    size_t wanted = total / PAGE;
+    size_t wanted = total / nm_page_bytes();
     if (wanted > NM_SAMPLE_PAGES) wanted = NM_SAMPLE_PAGES;
     if (wanted == 0) wanted = total > 0;
     for (size_t i = 0; i < wanted; ++i) {
         const char *address =
             address_at(ranges, count, nm_sample_offset(total, wanted, i), &index, &before);
         (void)*(volatile const char *)address;
-        pages[i] = (void *)((uintptr_t)address / PAGE * PAGE);
+        pages[i] = (void *)nm_page_at((uintptr_t)address);
     }
     return (unsigned)wanted;
 }

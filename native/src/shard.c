@@ -7,13 +7,14 @@
 #include "config.h"
 #include "filter.h"
 #include "first_touch.h"
+#include "page_size.h"
 #include "partition.h"
 #include "registry.h"
 #include "shard_say.h"
 #include "sys.h"
 #include "tell.h"
 
-enum { PAGE = 4096, BATCH = 16384 };
+enum { BATCH = 16384 };
 
 struct nm_shard_pages nm_shard_pages[NM_MAX_COPIES];
 
@@ -53,7 +54,7 @@ static void move_batch(struct placing *p) {
 
 /* The nodes of a socket take its pages in turn. */
 static int node_for(const struct nm_copy *copy, uintptr_t page) {
-    return copy->nodes[page / PAGE % (unsigned)copy->node_count];
+    return copy->nodes[page / nm_page_bytes() % (unsigned)copy->node_count];
 }
 
 static int owner_at(const struct nm_weight *weight, uintptr_t address, int threads) {
@@ -67,7 +68,7 @@ static int owner_at(const struct nm_weight *weight, uintptr_t address, int threa
  * has a place. */
 static void add_page(struct placing *p, const struct nm_weight *weight, uintptr_t page,
                      int threads) {
-    int reader = owner_at(weight, page + PAGE / 2, threads);
+    int reader = owner_at(weight, page + nm_page_bytes() / 2, threads);
     int owner = owner_at(weight, nm_middle_of_page(page), threads);
     (void)*(volatile const char *)(page < weight->start ? weight->start : page);
     p->pages[p->filled] = (void *)page;
@@ -80,7 +81,7 @@ static void add_page(struct placing *p, const struct nm_weight *weight, uintptr_
 static void place_weight(struct placing *p, struct nm_weight *weight, int threads) {
     size_t asked = p->sum.asked, local = p->sum.local;
     uintptr_t end = weight->start + weight->bytes;
-    for (uintptr_t page = weight->start / PAGE * PAGE; page < end; page += PAGE)
+    for (uintptr_t page = nm_page_at(weight->start); page < end; page += nm_page_bytes())
         add_page(p, weight, page, threads);
     move_batch(p);
     size_t pages = p->sum.asked - asked;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "page_size.h"
 #include "sys.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -222,8 +222,7 @@ static const char *write_all(struct patch *p, bool *remains) {
 const char *nm_patch_leads(const struct nm_leads *leads, const struct nm_elf *elf, uintptr_t bias,
                            int fd, const struct nm_entry *entries, void *const *instead,
                            int entry_count, bool *remains) {
-    struct patch patch = {leads,   elf,  bias, (uintptr_t)sysconf(_SC_PAGESIZE), fd, entries,
-                          instead, NULL, false};
+    struct patch patch = {leads, elf, bias, nm_page_bytes(), fd, entries, instead, NULL, false};
     *remains = false;
     const char *failed = make_thunks(&patch, entry_count);
     if (failed != NULL) return failed;

@@ -10,6 +10,7 @@
 #include "events.h"
 #include "groups.h"
 #include "observe.h"
+#include "page_size.h"
 #include "plan.h"
 #include "registry.h"
 #include "sample.h"
@@ -69,7 +70,7 @@ static void recount_shard(int copy) {
     const struct nm_shard_pages *pages = &nm_shard_pages[copy];
     nm_status_begin();
     shown->role = NM_SHARD;
-    shown->bytes = pages->asked * 4096;
+    shown->bytes = pages->asked * nm_page_bytes();
     shown->sampled_pages = (uint32_t)pages->asked;
     shown->sampled_local = (uint32_t)pages->local;
     nm_status_end();

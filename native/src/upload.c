@@ -4,12 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "events.h"
 #include "filter.h"
 #include "lock.h"
+#include "page_size.h"
 #include "pci_node.h"
 #include "registry.h"
 #include "status.h"
@@ -45,9 +45,8 @@ struct props {
 };
 
 static bool is_mapped(const void *address) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     unsigned char resident;
-    return mincore((void *)((uintptr_t)address / page * page), 1, &resident) == 0;
+    return mincore((void *)nm_page_at((uintptr_t)address), 1, &resident) == 0;
 }
 
 static int type_of(const struct nm_module *m, const void *device) {

@@ -50,25 +50,22 @@ static void a_limit_on_files_ends_nobody(void) {
 
 static bool is_the_page(int fd) {
     struct stat file;
-    return fstat(fd, &file) == 0 && file.st_size == sizeof(struct nm_status);
+    return fstat(fd, &file) == 0 && file.st_size == sizeof(struct nm_status) &&
+           fcntl(fd, F_GETFD) == FD_CLOEXEC;
 }
 
 /* Whatever the program prints then would go into the page. */
 static void open_without_standard_streams(void) {
+    enum { MOST = 64 };
+    int found = 0;
     for (int fd = 0; fd < 3; ++fd) close(fd);
     nm_status_open();
-    for (int fd = 0; fd < 3; ++fd)
-        if (fcntl(fd, F_GETFD) >= 0) _exit(10 + fd);
-    if (!is_the_page(3)) _exit(1);
-    if (fcntl(3, F_GETFD) != FD_CLOEXEC) _exit(2);
+    for (int fd = 0; fd < MOST && found == 0; ++fd)
+        if (is_the_page(fd)) found = fd;
+    if (found < 3) _exit(1);
 }
 
-static void it_takes_no_standard_stream_s_place(void) {
-    int own = heard_file;
-    CHECK(own != 3 || (heard_file = fcntl(own, F_DUPFD_CLOEXEC, 4)) == 4);
-    if (own == 3) close(own);
-    in_a_child(open_without_standard_streams);
-}
+static void it_takes_no_standard_stream_s_place(void) { in_a_child(open_without_standard_streams); }
 
 static bool refuse_memfd(void) {
     struct sock_filter code[] = {
