@@ -60,14 +60,15 @@ void nm_pin_thread(struct nm_thread *thread, int ith, int nth) {
     nm_say_refused(NM_AFFINITY, error, "threads are not bound to nodes, and read from anywhere");
 }
 
-void nm_pin_keep_mask(struct nm_thread *thread) {
+void nm_pin_keep_cpus(struct nm_cpus *cpus) {
+    cpus->bytes = 0;
     if (nm_filter_noticed()) return;
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof thread->mask, thread->mask);
-    thread->mask_bytes = bytes > 0 ? (unsigned)bytes : 0;
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof cpus->mask, cpus->mask);
+    if (bytes > 0) cpus->bytes = (size_t)bytes;
 }
 
-void nm_pin_give_back_mask(struct nm_thread *thread) {
-    if (thread->mask_bytes == 0 || nm_filter_noticed()) return;
-    (void)!syscall(SYS_sched_setaffinity, 0, (size_t)thread->mask_bytes, thread->mask);
+void nm_pin_give_back_cpus(const struct nm_cpus *cpus, struct nm_thread *thread) {
+    if (cpus->bytes == 0 || nm_filter_noticed()) return;
+    (void)!syscall(SYS_sched_setaffinity, 0, cpus->bytes, cpus->mask);
     thread->pin_key = 0; /* and so not bound any more */
 }

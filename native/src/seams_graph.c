@@ -147,9 +147,10 @@ static int compute(struct nm_module *engine, int (*real)(void *, void *), void *
     struct nm_thread *thread = &nm_thread;
     struct nm_module *before = thread->engine;
     thread->engine = engine;
-    if (nm_config.pin) nm_pin_keep_mask(thread);
+    struct nm_cpus own;
+    if (nm_config.pin) nm_pin_keep_cpus(&own);
     int status = real(graph, plan);
-    if (nm_config.pin) nm_pin_give_back_mask(thread);
+    if (nm_config.pin) nm_pin_give_back_cpus(&own, thread);
     if (thread->range_bytes > 0) close_range(thread);
     thread->engine = before;
     return status;

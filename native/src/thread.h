@@ -21,8 +21,6 @@ struct nm_thread {
     struct nm_weight *sharded;       /* of the op that runs, for whom rows are fixed */
     struct nm_status_thread *counts; /* NULL until the first op */
     int pin_key, pin_copy;           /* the place in the pool that it was pinned for */
-    unsigned mask_bytes;             /* the application's own affinity, while a graph runs */
-    unsigned long mask[16];
 };
 
 extern __thread struct nm_thread nm_thread;
