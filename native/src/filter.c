@@ -1,5 +1,6 @@
 #include "filter.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,10 @@ void nm_filter_notice(void) { atomic_store(&added, true); }
 
 bool nm_filter_added(void) {
     if (nm_filter_noticed()) return true;
-    if (filters_at_load < 0 || filters_now() <= filters_at_load) return false;
+    int saved = errno;
+    bool more = filters_at_load >= 0 && filters_now() > filters_at_load;
+    errno = saved;
+    if (!more) return false;
     nm_filter_notice();
     return true;
 }

@@ -1,4 +1,5 @@
 /* Loading, forking, and what tests may ask. Without NUMAMIRROR_ABI the shim only passes on. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,13 +19,20 @@
 
 static const char *from_environment(const char *name) { return getenv(name); }
 
-__attribute__((constructor)) static void load(void) {
+static void begin(void) {
     nm_config_parse(&nm_config, from_environment);
     nm_reader_init();
     if (!nm_config.active) return;
     nm_filter_init();
     nm_thread_init();
     nm_static_adopt();
+}
+
+/* A program begins with an errno of 0. */
+__attribute__((constructor)) static void load(void) {
+    int saved = errno;
+    begin();
+    errno = saved;
 }
 
 __attribute__((destructor)) static void unload(void) {

@@ -1,4 +1,5 @@
 /* The seams through which the shim learns of the engine's weights: made, cleared, freed. */
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -39,10 +40,12 @@ void nm_learn_buffer(const struct nm_module *m, const void *buffer, bool marked)
     const char *(*name_of)(const void *) = m->real[NM_SYM_ggml_backend_buft_name];
     const char *name = name_of != NULL ? name_of(type) : NULL;
     if (name != NULL && strstr(name, "AMX") != NULL) atomic_store(&nm_amx_seen, true);
+    int saved = errno;
     nm_engine_seen();
     nm_registry_add_buffer(buffer, base_of(buffer), bytes, host);
     if (nm_config.interleave && marked) nm_interleave_ahead((uintptr_t)base_of(buffer), bytes);
     nm_registry_describe_buffer(buffer, !marked, host && owner > DEVICE_CPU);
+    errno = saved;
 }
 
 NM_EXPORT void ggml_backend_buffer_set_usage(void *buffer, int usage) {
@@ -60,8 +63,10 @@ NM_EXPORT void ggml_backend_buffer_free(void *buffer) {
     struct nm_module *m = nm_caller_module(NM_CALLER());
     void (*real)(void *) = m->real[NM_SYM_ggml_backend_buffer_free];
     if (nm_config.active && buffer != NULL) {
+        int saved = errno; /* often of what made the engine give up */
         nm_registry_drop_buffer(buffer);
         nm_scratch_drop(buffer);
+        errno = saved;
     }
     if (real != NULL) real(buffer);
 }

@@ -1,4 +1,5 @@
 /* The seams of computing: a graph begins, and each thread takes up each op. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -214,10 +215,12 @@ NM_EXPORT int ggml_graph_compute(void *graph, void *plan) {
     /* Ops are called from the library that defines the real function, whoever called us. */
     struct nm_module *engine = nm_module_at((const void *)real);
     if (!nm_config.active || !readable(engine)) return real(graph, plan);
+    int saved = errno;
     nm_look_for_caches(engine, graph);
     nm_registry_enter();
     int status = compute_and_mirror(engine, real, graph, plan);
     nm_registry_leave();
+    errno = saved;
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "upload.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -236,7 +237,9 @@ struct nm_upload nm_upload_begin(struct nm_module *m, const void *backend, const
     nm_registry_enter();
     upload.counted = true;
     const struct nm_table *table = atomic_load(&nm_table);
+    int saved = errno;
     if (table != NULL) upload.from = source(m, table, backend, tensor, data, bytes);
+    errno = saved;
     return upload;
 }
 

@@ -1,4 +1,6 @@
 /* The seams on a stand-in engine: which bytes its kernels are given, before and after mirroring. */
+#include <errno.h>
+
 #include "front.h"
 
 static struct buffer model;
@@ -130,6 +132,33 @@ static void an_op_that_writes_into_a_weight_ends_its_mirror(void) {
     CHECK(read_at(&op) == (char *)weight.data);
 }
 
+/* errno is 0 when a program begins, and no function that it calls sets it back. */
+static int errno_at_start;
+
+static void errno_stays_as_the_program_has_it(void) {
+    CHECK(errno_at_start == 0);
+    struct buffer gpu = {.device = 1, .device_id = "0000:c1:00.0"}, late = new_model(2 * MIB);
+    struct tensor weight = new_weight(late.base, TYPE_F32, 2 * MIB), to = weight;
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    static char on_gpu[64];
+    to.data = on_gpu;
+    enum { OWN = 4711 };
+    errno = OWN;
+    stand_in_mark_weights(&late);
+    CHECK(errno == OWN);
+    for (int i = 0; i < 2; ++i) {
+        CHECK(stand_in_compute(&op, 1, 1) == 0);
+        CHECK(errno == OWN);
+    }
+    stand_in_upload(&gpu, &to, late.base, sizeof on_gpu);
+    CHECK(errno == OWN);
+    stand_in_set(&weight, "new", 0, 3);
+    stand_in_clear(&late, 'z');
+    stand_in_free(&late);
+    CHECK(errno == OWN);
+    munmap(late.base, late.size);
+}
+
 static void a_freed_model_is_forgotten(void) {
     stand_in_free(&model);
     struct tensor weight = new_weight((char *)model.base + 2 * MIB, TYPE_F32, 2 * MIB);
@@ -139,6 +168,7 @@ static void a_freed_model_is_forgotten(void) {
 }
 
 int main(void) {
+    errno_at_start = errno;
     RUN(every_kind_of_op_is_given_a_replica);
     RUN(graphs_that_take_turns_are_all_found);
     RUN(a_model_loaded_while_another_computes_is_found);
@@ -149,6 +179,7 @@ int main(void) {
     RUN(a_view_longer_than_what_was_seen_is_not_read_past_the_replica);
     RUN(a_later_write_reaches_the_replica);
     RUN(an_op_that_writes_into_a_weight_ends_its_mirror);
+    RUN(errno_stays_as_the_program_has_it);
     RUN(a_freed_model_is_forgotten);
     return 0;
 }
