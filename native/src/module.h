@@ -36,9 +36,9 @@ struct nm_module {
     _Atomic bool rows_proven;   /* so were the rows, or the whole, of a MUL_MAT_ID */
     _Atomic int threads;        /* of the last op that was computed */
     _Atomic int placed_for;     /* shard: threads for which rows lie with their readers; 0: not */
+    _Atomic bool announced;     /* to the launcher and on the status page */
     _Atomic long buffer_offset; /* of ggml_tensor.buffer; 0: not asked for yet, -1: not found */
-    bool announced;
-    bool inside;      /* a program with its engine linked in, see static_program.h */
+    bool inside;                /* a program with its engine linked in, see static_program.h */
     bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */
     char path[256];
 };

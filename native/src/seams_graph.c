@@ -61,11 +61,12 @@ static bool readable(struct nm_module *engine) {
 }
 
 static void announce(struct nm_module *engine) {
-    if (engine->announced) return;
-    engine->announced = true;
+    if (atomic_exchange(&engine->announced, true)) return;
+    pthread_mutex_lock(&nm_registry.lock);
     nm_status_begin();
     snprintf(nm_status->engine, sizeof nm_status->engine, "%s", engine->path);
     nm_status_end();
+    pthread_mutex_unlock(&nm_registry.lock);
     char path[600];
     nm_event("engine", "\"library\":\"%s\",\"tensor_bytes\":%zu",
              nm_json_escape(path, sizeof path, engine->path), engine->layout.tensor_bytes);
