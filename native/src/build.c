@@ -35,14 +35,21 @@ static void add_weight(struct nm_plan *plan, size_t index, const struct nm_candi
     plan->is_new[index] = true;
 }
 
-/* A weight of the old table that a grown candidate swallowed: its replicas are not led to any
- * more. Their memory goes with the buffer. */
+/* A weight of the old table that a grown candidate swallowed. */
 static bool swallowed(const struct nm_weight *weight, const struct nm_candidate *list,
                       size_t count) {
     for (size_t i = 0; i < count; ++i)
         if (weight->start >= list[i].start && weight->start < nm_candidate_end(&list[i]))
             return true;
     return false;
+}
+
+/* Their replicas are not led to by the next table. */
+static void release_swallowed(const struct nm_table *old, const struct nm_candidate *list,
+                              size_t count) {
+    for (size_t i = 0; old != NULL && i < old->count; ++i)
+        if (swallowed(&old->weights[i], list, count))
+            nm_registry_release(&old->weights[i], old->copies);
 }
 
 static bool new_table(struct nm_plan *plan, const struct nm_table *old,
@@ -290,6 +297,7 @@ static void build_locked(struct nm_candidate *candidates, size_t count, bool sea
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {
+        release_swallowed(old, candidates, count);
         bool copying =
             seams_fire && !nm_config.shard && !nm_config.observe && !nm_config.interleave;
         if (copying && !nm_filter_added()) nm_plan_mirror(&plan);

@@ -117,7 +117,8 @@ void nm_registry_release_piece(const char *replica, size_t bytes) {
         arena->live -= bytes;
         if (arena->live == 0) {
             *link = arena->next;
-            nm_arena_free(arena);
+            arena->next = atomic_load(&nm_registry.retired_arenas);
+            atomic_store(&nm_registry.retired_arenas, arena);
         }
         break;
     }
@@ -138,7 +139,7 @@ void nm_registry_release(const struct nm_weight *weight, int copies) {
     }
 }
 
-/* Retired tables go unless a graph in flight may hold one. A graph counts itself in before it
+/* What is retired goes unless a graph in flight may read it. A graph counts itself in before it
  * loads nm_table, and a table is retired after its successor was stored; both in sequential
  * consistency, so a graph that is not counted here sees the successor. */
 void nm_registry_sweep(void) {
@@ -148,6 +149,12 @@ void nm_registry_sweep(void) {
         struct nm_table *next = table->next_retired;
         nm_table_free(table);
         table = next;
+    }
+    struct nm_arena *arena = atomic_exchange(&nm_registry.retired_arenas, NULL);
+    while (arena != NULL) {
+        struct nm_arena *next = arena->next;
+        nm_arena_free(arena);
+        arena = next;
     }
 }
 
@@ -285,7 +292,9 @@ void nm_registry_enter(void) { atomic_fetch_add(&graphs_in_flight, 1); }
 
 void nm_registry_leave(void) {
     atomic_fetch_sub(&graphs_in_flight, 1);
-    if (atomic_load(&nm_registry.retired) == NULL) return;
+    if (atomic_load(&nm_registry.retired) == NULL &&
+        atomic_load(&nm_registry.retired_arenas) == NULL)
+        return;
     pthread_mutex_lock(&nm_registry.lock);
     nm_registry_sweep();
     pthread_mutex_unlock(&nm_registry.lock);

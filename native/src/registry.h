@@ -29,7 +29,8 @@ struct nm_registry {
     struct nm_buffer *buffers;
     size_t buffer_count, buffer_room;
     struct nm_arena *arenas;
-    struct nm_table *_Atomic retired; /* tables that a graph in flight may still read */
+    struct nm_table *_Atomic retired;        /* tables that a graph in flight may still read */
+    struct nm_arena *_Atomic retired_arenas; /* what those lead to and nothing else needs */
 };
 
 extern struct nm_registry nm_registry;
@@ -65,7 +66,7 @@ void nm_registry_drop_buffer(const void *id);
 /* Copies the primary over the replicas of [start, start + bytes); call after a write to it. */
 void nm_registry_refresh(const void *start, size_t bytes);
 
-/* A graph starts or has ended; retired tables are freed when none is in flight. */
+/* A graph starts or has ended; what is retired is freed when none is in flight. */
 void nm_registry_enter(void);
 void nm_registry_leave(void);
 
@@ -77,7 +78,8 @@ struct nm_table *nm_registry_new_table(size_t count);
 void nm_registry_publish(struct nm_table *table);
 void nm_registry_sweep(void);
 
-/* Gives back what replicas of a weight hold in the arenas; caller holds the lock. */
+/* Gives back what replicas of a weight hold in the arenas; one that holds nothing more is retired.
+ * Caller holds the lock. */
 void nm_registry_release(const struct nm_weight *weight, int copies);
 void nm_registry_release_piece(const char *replica, size_t bytes);
 

@@ -269,6 +269,24 @@ static void a_handle_used_again_is_a_new_buffer(void) {
     munmap(second, 2 * MIB);
 }
 
+static void a_weight_that_grows_leaves_its_first_replica_to_graphs_in_flight_alone(void) {
+    rehearse(true);
+    nm_config.budget_bytes = 5 * MIB;
+    char *model = memory(8 * MIB);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    build(model, 2 * MIB, false);
+    const char *before = model + weight_at(model)->delta[1];
+    nm_registry_enter(); /* a graph that has looked it up */
+    build(model, 3 * MIB, false);
+    CHECK(weight_at(model)->bytes == 3 * MIB && memcmp(before, model, 2 * MIB) == 0);
+    nm_registry_leave();
+    build(model + 4 * MIB, 2 * MIB, false); /* the budget is not used up by what is gone */
+    CHECK(weight_at(model + 4 * MIB)->state == NM_WEIGHT_MIRRORED);
+    nm_registry_drop_buffer(model);
+    CHECK(nm_registry.arenas == NULL && atomic_load(&nm_registry.retired_arenas) == NULL);
+    munmap(model, 8 * MIB);
+}
+
 static void empty_buffers_of_a_probing_engine_are_ignored(void) {
     nm_registry_add_buffer(&nm_config, NULL, 0, true);
     nm_registry_add_buffer(&nm_config, &nm_config, 0, true);
@@ -291,6 +309,7 @@ int main(void) {
     RUN(loading_and_freeing_fifty_times_leaves_nothing);
     RUN(overlapping_buffers_of_one_file_are_both_known);
     RUN(a_handle_used_again_is_a_new_buffer);
+    RUN(a_weight_that_grows_leaves_its_first_replica_to_graphs_in_flight_alone);
     RUN(empty_buffers_of_a_probing_engine_are_ignored);
     return 0;
 }
