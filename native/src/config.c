@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,11 +80,31 @@ static bool read_cores(struct nm_config *config, const char *text) {
     return true;
 }
 
-static void keep_text(struct nm_copy *copy, const char *start, const char *end) {
+/* "0-3,6", as far as whole numbers fit. */
+static void name_by_ranges(struct nm_copy *copy) {
+    size_t used = 0;
+    for (int first = 0, last; first < copy->node_count; first = last + 1) {
+        char part[32];
+        const int *nodes = copy->nodes;
+        for (last = first; last + 1 < copy->node_count && nodes[last + 1] == nodes[last] + 1;)
+            ++last;
+        size_t bytes =
+            (size_t)snprintf(part, sizeof part, "%s%d", used > 0 ? "," : "", nodes[first]);
+        if (last > first)
+            bytes += (size_t)snprintf(part + bytes, sizeof part - bytes, "-%d", nodes[last]);
+        if (used + bytes >= sizeof copy->nodes_text) return;
+        memcpy(copy->nodes_text + used, part, bytes + 1);
+        used += bytes;
+    }
+}
+
+/* As the launcher has it, "0,1", where that fits. */
+static void name_nodes(struct nm_copy *copy, const char *start, const char *end) {
     size_t length = (size_t)(end - start);
-    if (length >= sizeof copy->nodes_text) length = sizeof copy->nodes_text - 1;
-    memcpy(copy->nodes_text, start, length);
-    copy->nodes_text[length] = '\0';
+    if (length < sizeof copy->nodes_text)
+        memcpy(copy->nodes_text, start, length);
+    else
+        name_by_ranges(copy);
 }
 
 /* "0=0-7;1=8-15" */
@@ -94,7 +115,7 @@ static bool read_copies(struct nm_config *config, const char *text) {
         const char *start = text;
         if (!read_list(&text, "=", INT_MAX, add_node, config, copy) || *text != '=') return false;
         if (config->copy[copy].node_count == 0) return false;
-        keep_text(&config->copy[copy], start, text);
+        name_nodes(&config->copy[copy], start, text);
         ++text;
         if (!read_list(&text, ";", NM_MAX_CPUS - 1, add_cpu, config, copy)) return false;
         if (*text == ';') ++text;

@@ -45,6 +45,17 @@ static void one_copy_can_span_the_nodes_of_a_socket(void) {
     CHECK(strcmp(config.copy[1].nodes_text, "1,3") == 0);
 }
 
+/* As where each part of a level-3 cache is a node: what the status page has room for is true. */
+static void many_nodes_of_a_socket_are_named_by_ranges(void) {
+    struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES",
+                                    "0,1,2,3,4,5,6,7,8,9,10,11=0;12,14,15,16,17,18,19,20,21=1");
+    CHECK(config.active && config.copy[0].node_count == 12);
+    CHECK(strcmp(config.copy[0].nodes_text, "0-11") == 0);
+    CHECK(strcmp(config.copy[1].nodes_text, "12,14-21") == 0);
+    config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "100,102,104,106,108,110,112=0");
+    CHECK(strcmp(config.copy[0].nodes_text, "100,102,104,106,108,110") == 0); /* whole ones */
+}
+
 static void cores_are_told_from_their_smt_siblings(void) {
     struct nm_config config = PARSE("NUMAMIRROR_ABI", "1", "NUMAMIRROR_COPIES", "0=0-2,8-10;1=3,11",
                                     "NUMAMIRROR_CORES", "0-3");
@@ -129,6 +140,7 @@ int main(void) {
     RUN(without_the_launcher_it_is_inactive_and_says_nothing);
     RUN(two_nodes_are_two_copies);
     RUN(one_copy_can_span_the_nodes_of_a_socket);
+    RUN(many_nodes_of_a_socket_are_named_by_ranges);
     RUN(cores_are_told_from_their_smt_siblings);
     RUN(a_home_in_no_copy_leaves_every_copy_a_replica);
     RUN(a_rehearsal_needs_no_copies);
