@@ -48,9 +48,16 @@ static int owner_of_block(const struct nm_shape *w, uintptr_t block, int threads
 
 /* ---- touching ---- */
 
-/* Untouched memory reads as 0. It is not read first: the kernel would map its huge page of zeroes
- * there, and Linux 6.1 splits that into small ones at the write. */
-static void touch(uintptr_t address) { *(volatile char *)address = 0; }
+/* A write that changes nothing: a page that is not in memory was perhaps swapped out. It must not
+ * be read first: the kernel would map its huge page of zeroes there, and Linux 6.1 splits that into
+ * small ones at the write. Processors other than x86 read before they compare. */
+static void touch(uintptr_t address) {
+    enum { POPULATE_WRITE = 23 }; /* madvise(2), Linux 5.14 */
+    char expected = 0;
+    if (madvise((void *)nm_page_at(address), nm_page_bytes(), POPULATE_WRITE) == 0) return;
+    __atomic_compare_exchange_n((volatile char *)address, &expected, 0, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+}
 
 static bool is_untouched(uintptr_t first, size_t blocks) {
     void **pages = calloc(blocks, sizeof *pages);

@@ -1,7 +1,9 @@
 /* Huge pages that hold rows of one node, in memory that nobody has written to yet. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "config.h"
@@ -86,6 +88,24 @@ static void memory_that_was_written_is_left_alone(void) {
     give_back();
 }
 
+/* What is not in memory need not be empty: the kernel says the same of pages that were swapped out,
+ * or were not read from a file yet. */
+static void bytes_that_are_not_in_memory_stay_what_they_are(void) {
+    new_memory();
+    char path[] = "/var/tmp/numamirror-test-XXXXXX";
+    static char content[HUGE];
+    memset(content, 'w', sizeof content);
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && unlink(path) == 0);
+    for (int i = 0; i < SPACE / HUGE; ++i) CHECK(write(fd, content, HUGE) == HUGE);
+    CHECK(mmap(space, SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == space);
+    nm_first_touch(&weight);
+    CHECK(goes_as_a_whole(4));
+    for (size_t i = 0; i < SPACE; i += 4096) CHECK(space[i] == 'w');
+    close(fd);
+    give_back();
+}
+
 static void small_slabs_are_left_alone(void) {
     new_memory();
     weight.slab_bytes = BYTES / 8;
@@ -106,6 +126,7 @@ int main(void) {
     RUN(the_memory_reads_as_before);
     RUN(no_mapping_is_left_behind_for_each_weight);
     RUN(memory_that_was_written_is_left_alone);
+    RUN(bytes_that_are_not_in_memory_stay_what_they_are);
     RUN(small_slabs_are_left_alone);
     RUN(what_was_given_back_is_forgotten);
     return 0;
