@@ -159,6 +159,8 @@ void nm_registry_sweep(void) {
 }
 
 void nm_registry_publish(struct nm_table *table) {
+    static uint64_t published; /* under the lock */
+    if (table != NULL) table->serial = ++published;
     struct nm_table *before = atomic_exchange(&nm_table, table);
     if (before != NULL) {
         before->next_retired = atomic_load(&nm_registry.retired);

@@ -55,6 +55,7 @@ struct nm_table {
     struct nm_weight *weights;
     size_t range_count; /* buffers known when it was published: a miss inside one is news */
     struct nm_address_range *ranges;
+    uint64_t serial; /* of those published, counted from 1 */
     struct nm_table *next_retired;
     _Atomic uint16_t *local;
     ptrdiff_t deltas[];

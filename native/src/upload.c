@@ -26,8 +26,8 @@ struct target {
     int copy; /* whose replicas it is given; -1: the engine's own source */
     pin_host_memory *pin;
     unpin_host_memory *unpin;
-    const struct nm_table *pinned_for; /* its replicas of this table are pinned, or refused */
-    bool unpinned;                     /* some replica could not be pinned */
+    uint64_t pinned_for; /* its replicas of the table of this serial are pinned, or refused */
+    bool unpinned;       /* some replica could not be pinned */
 };
 
 static struct target targets[MAX_TARGETS];
@@ -187,24 +187,26 @@ static const void *device_of(struct nm_module *m, const void *backend, const voi
 
 /* ---- the source ---- */
 
-/* Pins what the copy's replicas fill, as the engine's own source is, so that DMA reads them. */
-static void pin_replicas(struct target *target, const struct nm_table *table) {
+/* Pins what the copy's replicas fill, as the engine's own source is, so that DMA reads them. False
+ * where one could not be pinned. */
+static bool pin_replicas(struct target *target, const struct nm_table *table) {
     pthread_mutex_lock(&nm_registry.lock);
-    if (target->pinned_for != table) {
+    if (target->pinned_for != table->serial) {
         target->unpinned = target->pin == NULL || target->unpin == NULL;
         for (struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next)
             if (arena->copy == target->copy && !target->unpinned)
                 target->unpinned = !nm_arena_pin(arena, target->pin, target->unpin);
-        target->pinned_for = table;
+        target->pinned_for = table->serial;
     }
+    bool pinned = !target->unpinned;
     pthread_mutex_unlock(&nm_registry.lock);
+    return pinned;
 }
 
 /* A replica that is not pinned, in place of a primary that is, would cost the DMA. */
 static bool serves(struct target *target, const struct nm_table *table, const void *data) {
-    pin_replicas(target, table);
-    return nm_config.source_node >= 0 || !target->unpinned ||
-           !nm_registry_pinned_at((uintptr_t)data);
+    bool pinned = pin_replicas(target, table);
+    return nm_config.source_node >= 0 || pinned || !nm_registry_pinned_at((uintptr_t)data);
 }
 
 static void count(uint64_t *bytes, size_t more) {

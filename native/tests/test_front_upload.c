@@ -72,11 +72,28 @@ static void freed_replicas_are_not_pinned(void) {
     munmap(model.base, model.size);
 }
 
+/* What is known of a model must not be taken for the next one's, which can lie at its addresses. */
+static void replicas_of_the_next_model_are_pinned_too(void) {
+    struct tensor to = tensor_in(&gpu);
+    for (int round = 0; round < 8 && is_forced(); ++round) {
+        model = new_model(4 * MIB);
+        stand_in_mark_weights(&model);
+        struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+        struct tensor op = new_op(OP_MUL_MAT, &weight);
+        read_at(&op);
+        CHECK(sent_from(&gpu, &to, model.base) != (char *)model.base);
+        CHECK(stand_in_booking()->pinned >= 2 * MIB);
+        stand_in_free(&model);
+        munmap(model.base, model.size);
+    }
+}
+
 int main(void) {
     RUN(weights_come_from_the_replica_of_the_forced_node);
     RUN(replicas_are_pinned_as_long_as_they_live);
     RUN(a_device_is_looked_at_once);
     RUN(other_sources_and_targets_are_left_alone);
     RUN(freed_replicas_are_not_pinned);
+    RUN(replicas_of_the_next_model_are_pinned_too);
     return 0;
 }
