@@ -28,7 +28,7 @@ void while_loading(void) {
 }
 
 static void a_library_may_call_the_engine_while_it_is_loaded(void) {
-    CHECK(dlopen("libcalls_when_loaded.so", RTLD_NOW) != NULL);
+    CHECK(dlopen(CALLS_WHEN_LOADED, RTLD_NOW) != NULL);
     CHECK(pthread_join(another, NULL) == 0);
 }
 
