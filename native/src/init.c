@@ -41,13 +41,14 @@ __attribute__((destructor)) static void unload(void) {
     if (nm_config.check_owners) nm_event("owners", "\"by_owner\":%lu,\"rows\":%lu", by_owner, rows);
 }
 
-/* All locks of the shim, in the order in which one is taken under another. */
-static pthread_mutex_t *const locks[] = {&nm_targets_lock, &nm_registry.lock, &nm_first_touch_lock,
+/* All locks of the shim, in the order in which one is taken under another. Only under the first are
+ * functions of the engine called. */
+static pthread_mutex_t *const locks[] = {&nm_registry.lock, &nm_first_touch_lock, &nm_targets_lock,
                                          &nm_modules_lock};
 enum { LOCKS = sizeof locks / sizeof *locks };
 
-/* Not those that this thread holds already: an engine that aborts in a function which the shim has
- * called under a lock forks, to show where it was. */
+/* Not the one that this thread holds already: an engine that aborts in a function which the shim
+ * has called under it forks, to show where it was. */
 static __thread bool taken[LOCKS];
 
 static void before_fork(void) {

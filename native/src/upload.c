@@ -23,9 +23,12 @@ typedef void unpin_host_memory(void *start);
 /* A device that tensors are uploaded to. */
 struct target {
     const void *device;
+    bool is_gpu;
     int copy; /* whose replicas it is given; -1: the engine's own source */
     pin_host_memory *pin;
     unpin_host_memory *unpin;
+    int node;                     /* of the device; -1: not known */
+    char address[NM_PCI_ADDRESS]; /* "unknown" */
     uint64_t pinned_for; /* its replicas of the table of this serial are pinned, or refused */
     bool unpinned;       /* some replica could not be pinned */
 };
@@ -82,34 +85,45 @@ static void find_registrar(struct target *target, const struct nm_module *m) {
 }
 
 static struct target describe(const struct nm_module *m, const void *device) {
-    struct target target = {.device = device, .copy = -1};
-    char address[NM_PCI_ADDRESS] = "unknown";
-    if (type_of(m, device) == DEVICE_CPU || nm_filter_added()) return target;
-    int node = -1;
+    struct target target = {.device = device, .copy = -1, .node = -1, .address = "unknown"};
+    target.is_gpu = type_of(m, device) != DEVICE_CPU;
+    if (!target.is_gpu || nm_filter_added()) return target;
     if (nm_config.source_node >= 0)
-        target.copy = copy_on(node = nm_config.source_node);
-    else if (nm_config.rehearsal == 0 && nm_pci_address(id_of(m, device), address))
-        target.copy = copy_on(node = nm_pci_node("/sys/bus/pci/devices", address));
+        target.node = nm_config.source_node;
+    else if (nm_config.rehearsal == 0 && nm_pci_address(id_of(m, device), target.address))
+        target.node = nm_pci_node("/sys/bus/pci/devices", target.address);
+    target.copy = copy_on(target.node);
     if (target.copy == nm_config.home_copy && nm_config.source_node < 0) target.copy = -1;
     if (target.copy >= 0) find_registrar(&target, m);
-    nm_event("upload", "\"device\":\"%s\",\"node\":%d,\"copy\":%d", address, node, target.copy);
     return target;
 }
 
-/* Found once for each device; NULL beyond MAX_TARGETS. */
-static struct target *target_of(const struct nm_module *m, const void *device) {
+static struct target *known_target(const void *device) {
     int known = atomic_load_explicit(&target_count, memory_order_acquire);
     for (int i = 0; i < known; ++i)
         if (targets[i].device == device) return &targets[i];
+    return NULL;
+}
+
+static void say_target(const struct target *target) {
+    if (target->is_gpu)
+        nm_event("upload", "\"device\":\"%s\",\"node\":%d,\"copy\":%d", target->address,
+                 target->node, target->copy);
+}
+
+/* Found once for each device; NULL beyond MAX_TARGETS. The engine is asked without the lock. */
+static struct target *target_of(const struct nm_module *m, const void *device) {
+    struct target *target = known_target(device);
+    if (target != NULL) return target;
+    struct target found = describe(m, device);
     pthread_mutex_lock(&nm_targets_lock);
-    known = atomic_load(&target_count);
-    struct target *target = NULL;
-    for (int i = 0; i < known && target == NULL; ++i)
-        if (targets[i].device == device) target = &targets[i];
+    target = known_target(device); /* by another thread, meanwhile */
+    int known = atomic_load(&target_count);
     if (target == NULL && known < MAX_TARGETS) {
         target = &targets[known];
-        *target = describe(m, device);
+        *target = found;
         atomic_store_explicit(&target_count, known + 1, memory_order_release);
+        say_target(target);
     }
     pthread_mutex_unlock(&nm_targets_lock);
     return target;

@@ -24,7 +24,7 @@ struct nm_upload nm_upload_begin(struct nm_module *module, const void *backend, 
                                  const void *data, size_t bytes);
 void nm_upload_end(const struct nm_upload *upload);
 
-/* Held while a device is looked at; for init.c alone. */
+/* Held while a device is added to the list; for init.c alone. */
 extern pthread_mutex_t nm_targets_lock;
 
 #endif
