@@ -26,21 +26,27 @@ static bool read_file(const char *group, const char *file, char *text, size_t by
     return read_text(path, text, bytes);
 }
 
-/* What the two versions call it; bytes each. In version 1 only the totals are those of groups below
- * too. */
+/* What the two versions call it; bytes each. slow: from there on, all in the group wait until they
+ * have given memory back; version 1 has none. In version 1 only the totals are those of groups
+ * below too. */
 struct names {
-    const char *limit, *used, *cache;
+    const char *limit, *slow, *used, *cache;
 };
-static const struct names v2 = {"memory.max", "memory.current", "\ninactive_file "};
-static const struct names v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+static const struct names v2 = {"memory.max", "memory.high", "memory.current", "\ninactive_file "};
+static const struct names v1 = {"memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
                                 "\ntotal_inactive_file "};
+
+static size_t limit_in(const char *group, const char *file) {
+    char text[32];
+    if (file == NULL || !read_file(group, file, text, sizeof text)) return SIZE_MAX;
+    return strncmp(text, "max", 3) == 0 ? SIZE_MAX : strtoull(text, NULL, 10);
+}
 
 static size_t left_in(const char *group, const struct names *names) {
     char text[TEXT_BYTES];
-    if (!read_file(group, names->limit, text, sizeof text) || strncmp(text, "max", 3) == 0)
-        return SIZE_MAX;
-    size_t limit = strtoull(text, NULL, 10), cache = 0;
-    if (!read_file(group, names->used, text, sizeof text)) return SIZE_MAX;
+    size_t limit = limit_in(group, names->limit), slow = limit_in(group, names->slow), cache = 0;
+    if (slow < limit) limit = slow;
+    if (limit == SIZE_MAX || !read_file(group, names->used, text, sizeof text)) return SIZE_MAX;
     size_t used = strtoull(text, NULL, 10);
     if (read_file(group, "memory.stat", text + 1, sizeof text - 1)) {
         text[0] = '\n'; /* so that each line has one before it */

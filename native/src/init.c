@@ -81,7 +81,9 @@ extern void *__dso_handle;
 static void open_once(void) {
     if (__register_atfork != NULL)
         __register_atfork(before_fork, in_parent, in_child, __dso_handle);
+    pthread_mutex_lock(&nm_registry.lock); /* another thread may write to the page of before */
     nm_status_open();
+    pthread_mutex_unlock(&nm_registry.lock);
 }
 
 void nm_engine_seen(void) {

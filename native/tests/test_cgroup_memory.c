@@ -37,6 +37,15 @@ static void the_tightest_limit_on_the_way_up_counts(void) {
     CHECK(nm_cgroup_left("0::/pod/app\n", mount) == 0);
 }
 
+/* Above memory.high nobody is killed: all are slowed down, until they have given back enough. */
+static void the_limit_from_which_a_group_is_slowed_down_counts_too(void) {
+    write_file("pod", "memory.high", "850\n");
+    CHECK(nm_cgroup_left("0::/pod\n", mount) == 250);
+    write_file("pod", "memory.high", "max\n");
+    CHECK(nm_cgroup_left("0::/pod\n", mount) == 400);
+    remove_file("pod/memory.high");
+}
+
 /* A container's limit is at the root of what it sees; systemd in it makes groups below. */
 static void the_limit_of_a_container_counts_for_groups_inside_it(void) {
     write_file("", "memory.max", "800\n");
@@ -80,6 +89,7 @@ static void remove_all(void) {
 int main(void) {
     CHECK(mkdtemp(mount) != NULL);
     RUN(the_tightest_limit_on_the_way_up_counts);
+    RUN(the_limit_from_which_a_group_is_slowed_down_counts_too);
     RUN(the_limit_of_a_container_counts_for_groups_inside_it);
     RUN(a_limit_of_version_1_counts);
     RUN(without_a_limit_it_is_unlimited);
