@@ -115,10 +115,10 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
             return [Verdict(OK, plan.reason)]
         return [Verdict(BAD, f"NOT mirrored: {plan.reason}")]
     if not outcome.handshake:
-        return [_no_handshake(outcome)]
+        return [_no_handshake(outcome, _not_done(plan.strategy))]
     if outcome.mirror is None:
         why = outcome.mirror_problem or "the shim gave no status page"
-        return [Verdict(BAD, f"NOT mirrored, as far as can be told: {why}")]
+        return [Verdict(BAD, f"{_not_done(plan.strategy)}, as far as can be told: {why}")]
     if outcome.mirror.state == "waiting":
         return [_no_engine()]
     from numamirror_cli.report.mirror import judge_mirror
@@ -147,11 +147,17 @@ def _nothing_to_gain(plan: Plan) -> bool:
     return not (plan.uses_shim or plan.rehearse) and plan.reason.endswith(NOTHING_TO_MIRROR)
 
 
-def _no_handshake(outcome: Outcome) -> Verdict:
+def _not_done(strategy: str) -> str:
+    """In the strategy's own word: "NOT mirrored"."""
+    done = {"shard": "sharded", "interleave": "interleaved", "observe": "observed"}
+    return f"NOT {done.get(strategy, 'mirrored')}"
+
+
+def _no_handshake(outcome: Outcome, not_done: str) -> Verdict:
     """No hello came. If the process was looked at, it is known whether the shim was in it."""
     from numamirror_cli.report.verdict import BAD, Verdict
 
-    said = "NOT mirrored: no handshake from the shim"
+    said = f"{not_done}: no handshake from the shim"
     if outcome.ignored:
         said += f" ({outcome.ignored} datagrams were not believed)"
     remedy = "see whether a wrapper drops LD_PRELOAD, or the engine is linked statically"

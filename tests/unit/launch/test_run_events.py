@@ -143,6 +143,13 @@ def test_a_program_ended_by_a_signal_is_in_the_json_file(
 def test_a_shim_that_never_said_hello_means_not_mirrored(run_speaker: RunProgram) -> None:
     result = run_speaker("pass")
     assert "NOT mirrored: no handshake from the shim" in " ".join(result.stderr.split())
+    done = subprocess.run(
+        [sys.executable, "-m", "numamirror_cli", "observe", "--", "true"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "NOT observed: no handshake from the shim" in " ".join(done.stderr.split())
 
 
 def test_a_program_that_drops_the_preload_is_told_from_one_without_an_engine(
