@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.options import Seconds
 from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.commands.shared import json_option, svg_option
 from numamirror_cli.engine.directories import is_file
@@ -29,7 +30,7 @@ _ROOT = Path("/")
 @svg_option("Write the matrices as a picture too.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.05, 18),
+    type=Seconds(0.05, 18),
     metavar="S",
     default=2.0,
     show_default=True,

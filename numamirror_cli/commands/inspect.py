@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from numamirror_cli.commands.options import Seconds
 from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.commands.shared import json_option, svg_option
 from numamirror_cli.errors import NumaMirrorError
@@ -33,7 +34,7 @@ from numamirror_cli.report.run import say
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.05),
+    type=Seconds(min=0.05),
     default=2.0,
     show_default=True,
     metavar="SECONDS",
@@ -41,7 +42,7 @@ from numamirror_cli.report.run import say
 )
 @click.option(
     "--quiet-for",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

@@ -1,8 +1,10 @@
-"""Option values as a person writes them: click callbacks for sizes, budgets and node lists."""
+"""Option values as a person writes them: times, sizes, budgets and node lists."""
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import click
 
@@ -14,6 +16,16 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # What the shim can read (a signed 64-bit number).
 _MOST_BYTES = (1 << 63) - 1
+
+
+class Seconds(click.FloatRange):
+    """A time that ends: Python reads "nan" and "inf" as numbers, and "nan" is in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds
 
 
 def read_size(_ctx: click.Context, _param: click.Parameter, value: str) -> int:

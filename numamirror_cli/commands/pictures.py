@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.output import write_whole
 
 
 def write_picture(file: Path, svg: str) -> None:
     """Write it and say so. Raises NumaMirrorError, naming the file, when it can't be written."""
     try:
-        file.write_text(svg, encoding="utf-8")
+        write_whole(file, svg)
     except OSError as error:
         raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
     click.echo(f"wrote {file}", err=True)

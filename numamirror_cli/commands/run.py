@@ -29,10 +29,10 @@ from numamirror_cli.launch.environment import child_environment, planned_environ
 from numamirror_cli.launch.plan import DEFAULT_MIN_BYTES, MOST_ADAPT_TOKENS, Budget, Wishes
 from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
-from numamirror_cli.launch.record import is_stream, write_whole
 from numamirror_cli.launch.session import Outcome, Session
 from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
 from numamirror_cli.notice import Notice
+from numamirror_cli.output import is_stream, write_whole
 from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU, Reader
 from numamirror_cli.report.live import LiveReport

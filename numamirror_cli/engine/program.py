@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,11 +32,14 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path:
             return path
     if found:
         return _executable(found[0])
-    raise NumaMirrorError(
-        f"{name}: program not found",
-        hint="it is in no directory of PATH; name it with its path",
-        exit_code=127,
-    )
+    raise _not_found(name, "it is in no directory of PATH; name it with its path")
+
+
+def _not_found(name: str, hint: str | None = None) -> NumaMirrorError:
+    program, *arguments = name.split() or [name]
+    if arguments:
+        hint = f"leave out the quotes if {program} is the program; sh -c '...' runs a pipeline"
+    return NumaMirrorError(f"{name}: program not found", hint=hint, exit_code=127)
 
 
 def _along_path(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -55,7 +59,7 @@ def _executable(path: Path) -> Path:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise NumaMirrorError(f"{path}: program not found", exit_code=127) from None
+        raise _not_found(str(path)) from None
     except OSError as error:
         raise NumaMirrorError(f"{path}: {error.strerror}", exit_code=126) from None
     if is_directory(path):
@@ -63,5 +67,7 @@ def _executable(path: Path) -> Path:
             f"{path}: is a directory, not a program", hint="name a file in it", exit_code=126
         )
     if not os.access(path, os.X_OK):
-        raise NumaMirrorError(f"{path}: not executable", hint=f"chmod +x {path}", exit_code=126)
+        raise NumaMirrorError(
+            f"{path}: not executable", hint=f"chmod +x {shlex.quote(str(path))}", exit_code=126
+        )
     return path

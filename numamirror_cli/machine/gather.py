@@ -12,7 +12,6 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.names import NVIDIA_DIR, nvidia_information
 from numamirror_cli.machine.pci import DEVICES_DIR, bridges_above, other_functions, read_devices
 from numamirror_cli.machine.tree import Tree
+from numamirror_cli.output import write_whole
 
 NODE = "sys/devices/system/node"
 CPU = "sys/devices/system/cpu"
@@ -98,18 +98,16 @@ def gather(root: Path, file: Path) -> Gathered:
     """
     members = dict(_members(Tree(root)))
     top = file.name.partition(".")[0] or "numamirror"
-    partial = file.with_name(f".{file.name}.partial")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as archive:
+        for path, content in sorted(members.items()):
+            _add(archive, f"{top}/{path}", content)
     try:
-        with tarfile.open(partial, "w:xz") as archive:
-            for path, content in sorted(members.items()):
-                _add(archive, f"{top}/{path}", content)
-        partial.replace(file)
-        return Gathered(file, len(members), file.stat().st_size)
+        write_whole(file, packed.getvalue())
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise NumaMirrorError(f"cannot write {file}: {reason}") from error
+    return Gathered(file, len(members), len(packed.getvalue()))
 
 
 @dataclass(frozen=True)

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.output import write_whole
 from numamirror_cli.plan.bench_result import BenchResult, Identity, from_json, to_json
 
 
 def bench_file(identity: Identity, environ: Mapping[str, str] = os.environ) -> Path:
     """The file of that machine's result: below XDG_CACHE_HOME, ~/.cache where that is unset."""
-    cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "~"), ".cache"))
-    return Path(cache).expanduser() / "numamirror" / f"bench-{identity.key}.json"
+    return _cache_home(environ) / "numamirror" / f"bench-{identity.key}.json"
+
+
+def _cache_home(environ: Mapping[str, str]) -> Path:
+    """A relative XDG_CACHE_HOME counts as none, as its specification has it. Containers run as
+    users without HOME whom /etc/passwd does not know: nothing is found or kept for those."""
+    cache = Path(environ.get("XDG_CACHE_HOME", ""))
+    if cache.is_absolute():
+        return cache
+    try:
+        return Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir, ".cache")
+    except KeyError:
+        return Path("/.cache")
 
 
 def store(result: BenchResult, path: Path) -> None:
     """Write a result, whole or not at all. Raises NumaMirrorError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(to_json(result), indent=2) + "\n")
-        partial.replace(path)
+        write_whole(path, json.dumps(to_json(result), indent=2) + "\n")
     except OSError as error:
         raise NumaMirrorError(f"cannot write {path}: {error.strerror}") from None
 

@@ -49,3 +49,20 @@ def test_what_others_wrote_into_a_name_steers_no_terminal() -> None:
     done = to("", r"inspect $'\e[2Jnone'")
     assert done.returncode == 1
     assert "\x1b" not in done.stderr and r"\x1b[2Jnone" in done.stderr
+
+
+def test_a_picture_may_go_to_stdout() -> None:
+    done = to("| cat", "topology --svg /dev/stdout")
+    assert done.stdout.startswith("<svg") and done.stdout.rstrip().endswith("</svg>")
+    assert done.stderr == "wrote /dev/stdout\n"
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "words", ["inspect 1 --watch --interval", "inspect 1 --until-settled --quiet-for",
+              "bench --seconds"],
+)  # fmt: skip
+def test_a_time_that_never_ends_is_bad_usage(words: str, seconds: str) -> None:
+    done = to("", f"{words} {seconds}")
+    assert done.returncode == 2
+    assert seconds in done.stderr and "Traceback" not in done.stderr

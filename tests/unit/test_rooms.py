@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "numamirror_cli"
 # Known to all, and knowing nobody.
-COMMON = {"errors", "notice", "__init__"}
+COMMON = {"errors", "notice", "output", "__init__"}
 MAY_ASK = {
     "machine": set(),
     "engine": set(),
@@ -20,6 +20,7 @@ MAY_ASK = {
     "report": {"launch", "plan", "engine", "memory", "machine", "doctor"},
     "errors": set(),
     "notice": set(),
+    "output": set(),
 }
 
 

@@ -54,6 +54,18 @@ def test_an_unknown_program_is_127_and_named() -> None:
     assert "no-such-engine" in error.message
 
 
+@pytest.mark.parametrize("command", ["no-such-engine -m x.gguf | tee log", "./no/engine -m x.gguf"])
+def test_a_whole_command_in_quotes_is_told_from_a_program(command: str) -> None:
+    error = refusal(command, "/usr/bin")
+    assert (error.exit_code, error.message) == (127, f"{Path(command)}: program not found")
+    assert error.hint is not None and "leave out the quotes" in error.hint
+
+
+def test_the_remedy_can_be_pasted_whatever_the_files_name_is(script: Script) -> None:
+    error = refusal(str(script("my engine", "", mode=0o644)))
+    assert error.hint is not None and error.hint.endswith("/my engine'")
+
+
 def test_an_unknown_path_is_127_and_named(tmp_path: Path) -> None:
     error = refusal(f"{tmp_path}/no/engine")
     assert (error.exit_code, f"{tmp_path}/no/engine" in error.message) == (127, True)

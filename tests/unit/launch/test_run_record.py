@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from numamirror_cli.commands.shared import OUTPUT_FILE
-from numamirror_cli.launch.record import write_whole
+from numamirror_cli.output import write_whole
 from tests.unit.launch.conftest import NUMAMIRROR, Recorded, environment, numamirror_run
 from tests.unit.memory.as_nobody import as_nobody
 

@@ -289,3 +289,18 @@ def run_topology(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         env={k: v for k, v in os.environ.items() if not k.startswith("NUMAMIRROR")},
         check=False,
     )
+
+
+def test_an_archive_goes_where_a_link_leads_and_replaces_no_device(
+    make_root: MakeRoot, tmp_path: Path
+) -> None:
+    root = make_root(NODES)
+    link, full = tmp_path / "link.tar.xz", tmp_path / "full"
+    link.symlink_to(tmp_path / "real.tar.xz")
+    gathered = gather(root, link)
+    assert link.is_symlink()
+    assert gathered.archive_bytes == (tmp_path / "real.tar.xz").stat().st_size
+    full.symlink_to("/dev/full")
+    with pytest.raises(NumaMirrorError, match=r"cannot write .*: No space left on device"):
+        gather(root, full)
+    assert full.is_symlink()

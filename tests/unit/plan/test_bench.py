@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,6 +31,7 @@ from numamirror_cli.plan.bench_store import bench_file, load, load_for, store
 from numamirror_cli.plan.measure import Side, bytes_for, cache_bytes, find_program, measure_pair
 from numamirror_cli.report.bench import condition_lines, summary_lines
 from numamirror_cli.report.bench_svg import bench_svg
+from tests.unit.launch.conftest import environment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCHEMAS = Path(numamirror_cli.report.__file__).parent / "schema"
@@ -223,3 +225,33 @@ def test_the_json_keeps_its_promise() -> None:
         jsonschema.validate(as_printed, schema, cls=jsonschema.Draft202012Validator)
     assert document["cells"][1]["all"]["median"] == 47.7
     assert from_json(json.loads(json.dumps(document))) == result()
+
+
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/x"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/a"}, "/home/a/.cache"),
+        ({"HOME": "/home/a"}, "/home/a/.cache"),
+        ({"HOME": ""}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache"),
+        ({}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache"),
+    ],
+)
+def test_results_are_kept_where_the_users_cache_is(environ: dict[str, str], directory: str) -> None:
+    assert bench_file(result().identity, environ).parent == Path(directory, "numamirror")
+
+
+def test_a_user_of_no_name_and_no_home_as_in_many_containers_has_no_result() -> None:
+    """Until they set XDG_CACHE_HOME."""
+    code = (
+        "import os, sys\n"
+        "from numamirror_cli.plan.bench_store import bench_file, load_for\n"
+        "from tests.unit.plan.test_bench import result\n"
+        "os.setresuid(12345, 12345, 12345)\n"
+        "print(bench_file(result().identity, {}).parent, load_for(result().identity, {}))\n"
+    )
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.stdout == "/.cache/numamirror None\n", done.stderr

@@ -1,4 +1,4 @@
-"""Writing the user's --json file: whole or not at all."""
+"""Writing a file that the user named: whole or not at all, and never in place of a device."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ def is_stream(path: Path) -> bool:
     return not stat.S_ISREG(there.st_mode) or _is_open(there)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replace the file's content in one step, so that no reader ever sees half of it.
 
     To a stream it is appended, and a file whose place no other can take is written as it stands.
     Raises OSError.
     """
+    data = content.encode() if isinstance(content, str) else content
     if is_stream(path):
-        _append(path, text)
+        _append(path, data)
         return
     real = path.resolve()
     try:
-        _replace(real, text)
+        _replace(real, data)
     except OSError as error:
         if error.errno not in _STAYS or not real.exists():
             raise
-        real.write_text(text)
+        real.write_bytes(data)
 
 
 def _is_open(file: os.stat_result) -> bool:
@@ -56,19 +57,19 @@ def _descriptors() -> list[int]:
         return [0, 1, 2]
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: Path, data: bytes) -> None:
     # A named pipe that nobody reads must not keep us waiting: opened so, it is an error (fifo(7)).
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "a") as stream:
+    with os.fdopen(descriptor, "ab") as stream:
         os.set_blocking(descriptor, True)
-        stream.write(text)
+        stream.write(data)
 
 
-def _replace(real: Path, text: str) -> None:
+def _replace(real: Path, data: bytes) -> None:
     temporary = real.with_name(f".{real.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with temporary.open("x") as stream:
-            stream.write(text)
+        with temporary.open("xb") as stream:
+            stream.write(data)
         if real.exists():
             temporary.chmod(real.stat().st_mode & 0o777)
         temporary.replace(real)
