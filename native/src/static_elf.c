@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST_BYTES = 1 << 28 };
@@ -121,4 +122,46 @@ bool nm_elf_has_files(const struct nm_elf *elf) {
         if (strncmp(nm_elf_name(elf, &elf->symbols[i]), own, sizeof own - 1) == 0) return true;
     }
     return false;
+}
+
+/* ---- its segments ---- */
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static bool range_of(const struct nm_elf *elf, uint64_t *low, uint64_t *high) {
+    *low = UINT64_MAX;
+    *high = 0;
+    for (unsigned i = 0; i < elf->header.e_phnum; ++i) {
+        const Elf64_Phdr *segment = &elf->segment[i];
+        uint64_t bytes = larger(segment->p_filesz, segment->p_memsz);
+        if (segment->p_type != PT_LOAD) continue;
+        if (bytes > MOST_BYTES || segment->p_vaddr > UINT64_MAX - MOST_BYTES) return false;
+        if (segment->p_vaddr < *low) *low = segment->p_vaddr;
+        *high = larger(*high, segment->p_vaddr + bytes);
+    }
+    return *low < *high && *high - *low <= MOST_BYTES;
+}
+
+bool nm_elf_load(struct nm_elf_image *image, const struct nm_elf *elf, int fd) {
+    uint64_t low, high;
+    if (!range_of(elf, &low, &high)) return false;
+    image->bytes = high - low;
+    image->memory = mmap(NULL, image->bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (image->memory == MAP_FAILED) return false;
+    image->bias = (uintptr_t)image->memory - low;
+    for (unsigned i = 0; i < elf->header.e_phnum; ++i) {
+        const Elf64_Phdr *segment = &elf->segment[i];
+        if (segment->p_type != PT_LOAD) continue;
+        void *to = (char *)image->memory + (segment->p_vaddr - low);
+        if (read_at(fd, to, segment->p_filesz, segment->p_offset)) continue;
+        nm_elf_unload(image);
+        return false;
+    }
+    return true;
+}
+
+void nm_elf_unload(struct nm_elf_image *image) {
+    munmap(image->memory, image->bytes);
+    *image = (struct nm_elf_image){0};
 }

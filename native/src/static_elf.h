@@ -38,6 +38,18 @@ bool nm_elf_covers(const struct nm_elf *elf, uint64_t address);
 bool nm_elf_is_function(const struct nm_elf *elf, const Elf64_Sym *symbol);
 bool nm_elf_is_object(const struct nm_elf *elf, const Elf64_Sym *symbol);
 
+/* The loaded segments as the file has them, in memory of our own; unrelocated. bias: what is added
+ * to the file's addresses. */
+struct nm_elf_image {
+    void *memory;
+    size_t bytes;
+    uintptr_t bias;
+};
+
+/* False when the file is shorter than it says, or larger than a program may be. */
+bool nm_elf_load(struct nm_elf_image *image, const struct nm_elf *elf, int fd);
+void nm_elf_unload(struct nm_elf_image *image);
+
 /* Whether the engine's files were compiled one by one: else, by link-time optimisation or in one
  * piece, functions of one are inlined into others. The table then has no file of that name. */
 bool nm_elf_has_files(const struct nm_elf *elf);

@@ -167,19 +167,7 @@ static bool refuse(struct adoption *a, const char *why, const char *what) {
     return false;
 }
 
-static bool lead_calls(struct adoption *a, struct nm_leads *leads) {
-    if (!nm_leads_find(leads, &a->elf, a->loaded.bias, a->entry, a->entries))
-        return refuse(a, "%s", "memory ran out while its code was looked through");
-    if (leads->doubt[0] != '\0') return refuse(a, "%s", leads->doubt);
-    const char *without = no_call_of(a);
-    if (without != NULL)
-        return refuse(a, "calls of %s were compiled in when it was built", without);
-    const char *failed = nm_patch_leads(leads, &a->elf, a->loaded.bias, a->fd, a->entry, a->instead,
-                                        a->entries, &a->remains);
-    return failed == NULL || refuse(a, "%s", failed);
-}
-
-static bool adopt(struct adoption *a) {
+static bool fits(struct adoption *a) {
 #ifndef __x86_64__
     return refuse(a, "%s",
                   "it is linked into the program, where the shim reaches it on x86-64 only");
@@ -187,16 +175,36 @@ static bool adopt(struct adoption *a) {
     if (!nm_elf_has_files(&a->elf))
         return refuse(a, "%s", "its files were compiled as one (LTO), and calls were compiled in");
     const char *lacking = nm_lacks(program.function);
-    if (lacking != NULL) return refuse(a, "the shim could not find %s in it", lacking);
+    return lacking == NULL || refuse(a, "the shim could not find %s in it", lacking);
+}
+
+static bool is_untouched(struct adoption *a) {
     for (int i = 0; i < a->entries; ++i)
         if (!as_in_file(&a->elf, a->fd, a->loaded.bias, &a->entry[i]))
             return refuse(a, "%s in memory is not what is in its file",
                           nm_symbol_name(a->entry[i].symbol));
-    if (!is_alone())
-        return refuse(a, "%s",
-                      "another preloaded library had started threads before the program began");
+    return is_alone() ||
+           refuse(a, "%s",
+                  "another preloaded library had started threads before the program began");
+}
+
+static bool find_calls(struct adoption *a, struct nm_leads *leads) {
+    if (!nm_leads_find(leads, &a->elf, a->loaded.bias, a->entry, a->entries))
+        return refuse(a, "%s", "memory ran out while its code was looked through");
+    if (leads->doubt[0] != '\0') return refuse(a, "%s", leads->doubt);
+    const char *without = no_call_of(a);
+    return without == NULL || refuse(a, "calls of %s were compiled in when it was built", without);
+}
+
+static bool lead_calls(struct adoption *a, const struct nm_leads *leads) {
+    const char *failed = nm_patch_leads(leads, &a->elf, a->loaded.bias, a->fd, a->entry, a->instead,
+                                        a->entries, &a->remains);
+    return failed == NULL || refuse(a, "%s", failed);
+}
+
+static bool adopt(struct adoption *a) {
     struct nm_leads leads = {0};
-    bool done = lead_calls(a, &leads);
+    bool done = fits(a) && is_untouched(a) && find_calls(a, &leads) && lead_calls(a, &leads);
     nm_leads_free(&leads);
     return done;
 }
@@ -233,4 +241,39 @@ void nm_static_adopt(void) {
     adopt_or_say(&a);
     nm_elf_free(&a.elf);
     close(fd);
+}
+
+/* ---- a program that is not started ---- */
+
+static bool look(struct adoption *a) {
+    struct nm_leads leads = {0};
+    size_t bytes[NM_SYMBOLS] = {0};
+    bool twice[NM_SYMBOLS] = {0};
+    find_functions(a, bytes, twice);
+    list_entries(a, bytes);
+    bool done = fits(a) && find_calls(a, &leads);
+    nm_leads_free(&leads);
+    return done;
+}
+
+/* For `check`, in a process of its own: whether the calls inside a program's file could be led to
+ * the shim, as far as the file tells. 1: yes; 0: no, and why; -1: it cannot be read. */
+NM_EXPORT int numamirror_look_inside(const char *path, char *why, size_t bytes);
+
+NM_EXPORT int numamirror_look_inside(const char *path, char *why, size_t bytes) {
+    static struct adoption a;
+    struct nm_elf_image image = {0};
+    int answer = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    if (nm_elf_read(&a.elf, fd)) {
+        if (nm_elf_load(&image, &a.elf, fd)) {
+            a.loaded.bias = image.bias;
+            answer = look(&a);
+            snprintf(why, bytes, "%s", a.why);
+            nm_elf_unload(&image);
+        }
+        nm_elf_free(&a.elf);
+    }
+    close(fd);
+    return answer;
 }

@@ -1,14 +1,17 @@
 """The seams of an engine that is linked into its program, as the shim finds them when it is loaded.
 
 The shim leads the calls of such an engine to itself where the program's symbol table (.symtab) was
-kept; native/src/static_program.c says by which rules. It decodes each call, and so has the last
-word; here the distances that lead to a function are counted.
+kept; native/src/static_program.c says by which rules. Here the distances that lead to a function
+are counted. The shim decodes each call, and is asked what it makes of the file.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import struct
+import subprocess
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numamirror_cli.engine.elf import errors_of_broken_files
+from numamirror_cli.engine.shim import find_shim
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -27,12 +31,20 @@ _FUNCTION, _FILE, _UNDEFINED, _EXECUTABLE = 2, 4, 0, 1
 # One of the engine's files, of which the table tells where they were compiled one by one.
 _OWN_FILE = b"ggml-backend."
 
+# Preloaded, since its thread-local memory has no place in a process that has begun.
+_ASK_THE_SHIM = """
+import ctypes, os, sys
+why = ctypes.create_string_buffer(300)
+look = ctypes.CDLL(None).numamirror_look_inside
+if look(os.fsencode(sys.argv[1]), why, ctypes.c_size_t(len(why))) == 0:
+    print(why.value.decode())
+"""
+# It takes a tenth of a second.
+_PATIENCE_SECONDS = 10.0
 
 # The words of native/src/static_program.c and static_calls.c, where the shim says it too.
 NO_NAMES = "its functions are inside the program and have no names any more"
-OTHER_MACHINE = (
-    "its functions are called without the loader, and only on x86-64 can the shim change that"
-)
+OTHER_MACHINE = "it is linked into the program, where the shim reaches it on x86-64 only"
 LTO = "its files were compiled as one (LTO), and calls were compiled in"
 SOME_NAMELESS = "some of its functions have no name any more (strip -x)"
 
@@ -54,9 +66,35 @@ def look_inside(path: Path, names: frozenset[str]) -> Inside:
 
     try:
         with path.open("rb") as stream:
-            return _look(ELFFile(stream), names)
+            inside = _look(ELFFile(stream), names)
     except errors_of_broken_files():
         return Inside(obstacle=NO_NAMES)
+    if inside.obstacle or not inside.called:
+        return inside
+    return Inside(inside.called, _obstacle_by_the_shim(path))
+
+
+def _obstacle_by_the_shim(program: Path) -> str:
+    """What the shim says against leading the program's calls to itself; "" also where it cannot be
+    asked. It looks at the file in a process of its own, and starts nothing of it."""
+    shim = find_shim(os.environ).path
+    if shim is None:
+        return ""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("NUMAMIRROR_")}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _ASK_THE_SHIM, str(program)],
+            env={**environ, "LD_PRELOAD": str(shim)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _look(file: ELFFile, names: frozenset[str]) -> Inside:

@@ -35,6 +35,21 @@ def program(engine: Path, *, cc: str = "cc", name: str = "program") -> Path:
     return path
 
 
+def inside_program(directory: Path, *flags: str) -> Path:
+    """The same with the engine inside, one of its files called as ggml's, and the names kept."""
+    named = directory / "ggml-backend.c"
+    named.write_text(f'#include "{STAND_IN / "stand_in.c"}"\n')
+    # In this order private functions lie between the callers and the called: where none do, the
+    # shim takes both for one file's, whose calls may follow rules of their own.
+    rest = [STAND_IN / f"stand_in_{part}.c" for part in ("kernels", "graph", "calls")]
+    sources = [named, *rest, HERE / "poison" / "refused.c"]
+    path = directory / "inside"
+    compile_c(
+        "cc", path, sources, f"-I{STAND_IN}", "-O1", "-fno-inline", *flags, "-lpthread", "-ldl"
+    )
+    return path
+
+
 def module(engine: Path) -> Path:
     """The same as a library with a function main(), for programs that load it."""
     path = engine.parent / "libmain.so"

@@ -87,6 +87,21 @@ def kernels_bound_inside(directory: Path) -> Command:
     return [stand_in.program(engine)]
 
 
+def inside(directory: Path, *flags: str) -> Command:
+    if platform.machine() != "x86_64":
+        pytest.skip("the shim leads calls inside a program to itself on x86-64 alone")
+    return [stand_in.inside_program(directory, *flags)]
+
+
+def inside_with_a_strange_instruction(directory: Path) -> Command:
+    """In a function that calls the engine, so that it cannot be decoded to the end."""
+    return inside(directory, "-DSTAND_IN_STRANGE")
+
+
+def inside_with_a_call_compiled_in(directory: Path) -> Command:
+    return inside(directory, "-DSTAND_IN_COMPILED_IN")
+
+
 def lacking_a_function(directory: Path) -> Command:
     return [stand_in.program(stand_in.library(directory, "-Dggml_graph_node=hidden"))]
 
@@ -123,7 +138,10 @@ SHAPES: dict[Callable[[Path], Command], str] = {
     env_script: "full",
     bundled_loader: "full",
     python_module: "full",
+    inside: "full",
     kernels_bound_inside: "dense only",
+    inside_with_a_strange_instruction: "policy only",
+    inside_with_a_call_compiled_in: "policy only",
     emptied: "policy only",
     bound_inside: "policy only",
     lacking_a_function: "policy only",

@@ -52,6 +52,12 @@ def build(compile_c: Compile) -> Build:
     return Build(compile_c)
 
 
+@pytest.fixture(autouse=True)
+def a_shim_that_cannot_be_asked(shim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted here is meant; the shim has a say in tests/engines/test_engines_agree.py."""
+    monkeypatch.setenv("NUMAMIRROR_SHIM", str(shim))
+
+
 def engine_of(program: Path) -> Engine:
     (engine,) = find_engines(follow_command([str(program)], os.environ).files)
     return engine
