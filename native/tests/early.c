@@ -79,15 +79,20 @@ static void take_what_lies_within_reach(void) {
 
 /* ---- a function of the program begins otherwise, with instructions that do nothing too ---- */
 
+enum { NOPS = 8 }; /* bytes that the compiler is told to leave at the start of a function */
+
 static void change_code(void) {
+    static const unsigned char of_gcc[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90},
+                               of_clang[] = {0x0F, 0x1F, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00},
+                               others[] = {0x66, 0x90, 0x66, 0x90, 0x66, 0x90, 0x66, 0x90};
     unsigned char *code = dlsym(RTLD_DEFAULT, "ggml_graph_compute");
-    static const unsigned char two_nops[] = {0x90, 0x90}, one_nop[] = {0x66, 0x90};
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *start = (void *)((uintptr_t)code & ~(page - 1));
-    if (code == NULL || memcmp(code, two_nops, 2) != 0) abort();
-    if (mprotect(start, 2 * page, PROT_READ | PROT_WRITE) != 0) abort();
-    memcpy(code, one_nop, 2);
-    if (mprotect(start, 2 * page, PROT_READ | PROT_EXEC) != 0) abort();
+    if (code == NULL || (memcmp(code, of_gcc, NOPS) != 0 && memcmp(code, of_clang, NOPS) != 0))
+        abort();
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)code & ~(page - 1);
+    size_t bytes = (((uintptr_t)code + NOPS - 1) | (page - 1)) + 1 - first;
+    if (mprotect((void *)first, bytes, PROT_READ | PROT_WRITE) != 0) abort();
+    memcpy(code, others, NOPS);
+    if (mprotect((void *)first, bytes, PROT_READ | PROT_EXEC) != 0) abort();
 }
 
 /* ---- memory runs out, as far as the shim asks for it by growing a list ---- */
