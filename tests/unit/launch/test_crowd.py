@@ -68,6 +68,14 @@ def test_other_strategies_do_not_care(tmp_path: Path, sharded: Plan) -> None:
     assert warn_of_crowd(replace(sharded, strategy="mirror"), busy) is None
 
 
+def test_a_rehearsal_makes_nothing_faster_and_warns_of_nothing(
+    tmp_path: Path, sharded: Plan
+) -> None:
+    busy = read_busyness(None, machine_that(tmp_path, waited="90.00"))
+    assert warn_of_crowd(sharded, busy) is not None
+    assert warn_of_crowd(replace(sharded, rehearse=2), busy) is None
+
+
 @pytest.mark.parametrize("text", ["", "cpu\n", "cpu  1 2 x\n", "\0\xff", "cpu  1 2 3\ncpu0 1\n"])
 def test_files_that_are_not_as_expected_say_nothing(
     tmp_path: Path, sharded: Plan, text: str

@@ -24,7 +24,7 @@ def under_limit(limit: str) -> list[str]:
     return ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh"]
 
 
-@pytest.mark.parametrize("descriptors", range(4, 16))
+@pytest.mark.parametrize("descriptors", range(4, 12))
 def test_few_descriptors_are_no_reason_not_to_start(descriptors: int) -> None:
     limited = under_limit(f"-n {descriptors}")
     help_command = [*limited, *NUMAMIRROR, "run", "--help"]

@@ -330,3 +330,14 @@ def test_the_strategies_are_named_where_one_is_unknown() -> None:
     assert done.returncode == 2
     for name in ("auto", "mirror", "shard", "prefer", "interleave", "bind", "none"):
         assert name in done.stderr
+
+
+@pytest.mark.parametrize("strategy", ["bind", "interleave"])
+def test_where_the_kernel_does_not_say_which_policy_stands_none_is_set(
+    make_root: MakeRoot, strategy: str
+) -> None:
+    plan = planned(make_root(TWO_NODES), strategy, policy=None, preload=UNREACHED)
+    assert plan.policy is None and plan.strategy == "prefer"
+    [note] = [note for note in plan.notes if "is not possible" in note.what]
+    assert note.what == f"--strategy {strategy} is not possible"
+    assert note.why == "the kernel does not say which policy stands"
