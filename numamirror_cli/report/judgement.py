@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.process import Process
+from numamirror_cli.memory.status_page import MirrorStatus
 from numamirror_cli.memory.weights import MOST, Weights, replica_bytes
 from numamirror_cli.report.mirror import judge_mirror
 from numamirror_cli.report.text import percent, printable
@@ -18,8 +20,10 @@ from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
 # A mirror holds what GEMM reads; embeddings and norms stay where they are.
 _MOST_OF_A_COPY = 0.8
-# States of the shim in which the weights are where the engine put them.
-_LEFT_TO_THE_KERNEL = ("inert", "off", "observed")
+# States of the shim in which it left the engine alone, and those in which the weights are where
+# the engine put them.
+_LEFT_ALONE = ("inert", "off")
+_LEFT_TO_THE_KERNEL = (*_LEFT_ALONE, "observed")
 
 
 def judge(inspection: Inspection) -> tuple[Verdict, ...]:
@@ -86,7 +90,7 @@ def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
     if inspection.mirror_problem:
         yield Verdict(WARN, f"{inspection.mirror_problem}: whether it is mirrored is not known")
     if status is not None:
-        yield from judge_mirror(status)
+        yield from _with_remedy(judge_mirror(status), status, inspection.process)
         if status.state not in _LEFT_TO_THE_KERNEL:
             return
     weights = inspection.weights
@@ -103,8 +107,21 @@ def _judge_placement(inspection: Inspection) -> Iterator[Verdict]:
         )
 
 
+def _with_remedy(
+    verdicts: Iterable[Verdict], status: MirrorStatus, process: Process
+) -> Iterator[Verdict]:
+    """An engine that the shim left alone: what it lacks can be asked while it runs."""
+    for verdict in verdicts:
+        if status.state in _LEFT_ALONE and not verdict.remedy:
+            verdict = replace(verdict, remedy=f"numamirror check {process.pid}")
+        yield verdict
+
+
 def _start_again(inspection: Inspection) -> str:
-    """The command line that mirrors it; none where one node holds all the memory it may use."""
+    """The command line that mirrors it; none where that was in vain already, and where one node
+    holds all the memory it may use."""
+    if inspection.mirror is not None and inspection.mirror.state in _LEFT_ALONE:
+        return ""
     mems = inspection.cpuset.mems
     return "" if mems is not None and len(mems) < 2 else restart_command(inspection.process)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from click.testing import CliRunner, Result
 
 from numamirror_cli.cli import cli
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory.inspection import inspect_process
+from numamirror_cli.report.judgement import judge
 from tests.unit.conftest import write
 from tests.unit.memory.as_nobody import as_nobody
 from tests.unit.memory.replay import PID, case, two_node_root, write_process
+from tests.unit.report.test_mirror_table import MIRRORED
 
 GOLDEN = Path(__file__).parent / "golden"
 MIB = 1 << 20
@@ -212,6 +216,20 @@ def test_weights_under_the_threads_are_local(root):
     write_process(root, line, cpus=(8, 9, 10))
     local = "ok: 100 % of 391 MiB of weights on node 1, where its threads run: local"
     assert verdicts(root) == local
+
+
+@pytest.mark.parametrize("state", ["inert", "off"])
+def test_an_engine_that_the_shim_left_alone_is_to_be_checked_not_started_again(root, state):
+    """It was started with `numamirror run` already: that is no remedy a second time."""
+    line = "7f2000000000 default file=/m.gguf mapped=9000 N1=9000 kernelpagesize_kB=4"
+    write_process(root, line + "\n", cpus=(0,))
+    plain = inspect_process(PID, root)
+    left_alone = replace(MIRRORED, state=state, reason="seams do not fire", copies=())
+    found = judge(replace(plain, mirror=left_alone))
+    assert [v.remedy for v in judge(plain)] == ["numamirror run -- llama-server -m /models/m.gguf"]
+    assert found[0].text == "NOT mirrored: seams do not fire"
+    assert [v.remedy for v in found] == [f"numamirror check {PID}", ""]
+    assert found[1].text == judge(plain)[0].text
 
 
 def test_automatic_balancing_is_warned_of_with_its_command(root):
