@@ -260,6 +260,7 @@ def test_a_lost_hello_is_made_up_for_by_the_status_page_in_proc(
 ) -> None:
     run_speaker("kept = speaker.status_page()\ntime.sleep(3)")
     assert record.read()["mirror"]["coverage"] == 1.0
+    assert record.read()["verdict"][0]["text"].startswith("mirrored: 2 copies")
 
 
 def run_without_sockets(program: Path, env: dict[str, str], record: Recorded) -> str:
