@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from numamirror_cli.machine.cpulist import format_list, parse_list
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("untimed", deadline=None)
+# How long an example takes, to make or to run, says how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

@@ -171,7 +171,7 @@ NEARLY = st.text(alphabet="0123456789-,:/xaf \nNodeMTtalkB_\0", max_size=200).ma
 
 @settings(
     max_examples=300,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(path=st.sampled_from(FILES), content=st.binary(max_size=200) | NEARLY)
 def test_no_content_of_any_file_is_fatal(root: Path, path: str, content: bytes) -> None:

@@ -57,7 +57,10 @@ def test_what_only_python_takes_for_a_number_is_none(text: str) -> None:
         parse_list(text)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(values=ENVIRONMENTS, home=IDS | VALUES)
 def test_whatever_the_environment_holds_there_is_a_home_or_the_variable_is_named(
     make_root: MakeRoot, tmp_path: Path, values: dict[str, str], home: str

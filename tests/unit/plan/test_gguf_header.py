@@ -116,7 +116,10 @@ def test_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
         read_model(tmp_path / "directory.gguf")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_a_scrambled_header_is_read_or_refused_and_nothing_else(
     tmp_path: Path, data: st.DataObject
