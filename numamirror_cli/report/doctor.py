@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
-from numamirror_cli.report.folded import Folded
+from numamirror_cli.report.folded import Folded, folded_remedy
 from numamirror_cli.report.text import printable
 
 SCHEMA = 1
@@ -29,7 +29,7 @@ def render_doctor(checks: Sequence[Check]) -> RenderableType:
         level = Text(check.level, style=_STYLES[check.level])
         table.add_row(level, check.name, Folded(printable(check.text)))
         if check.remedy:
-            table.add_row("", "", Padding(Folded(printable(check.remedy)), (0, 0, 0, 2)))
+            table.add_row("", "", Padding(folded_remedy(printable(check.remedy)), (0, 0, 0, 2)))
     return Group(table, Text(), Text(_sums(checks)))
 
 

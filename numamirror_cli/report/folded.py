@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-from numamirror_cli.report.text import kept_together, set_free
+from numamirror_cli.report.text import folded_command, kept_together, set_free
 
 
 class Folded:
@@ -26,3 +26,23 @@ class Folded:
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement.get(console, options, self._text)
+
+
+class FoldedCommand(Folded):
+    """A command line that can be copied off the screen, if its longest word has room there."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        lines = folded_command(self._text.plain, options.max_width)
+        if any(len(line) > options.max_width for line in lines):
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from map(Text, lines)
+
+
+# How the remedies begin that are command lines and nothing else, and may be long.
+_COMMANDS = ("numamirror run -- ", "echo ", "sudo ")
+
+
+def folded_remedy(remedy: str) -> Folded:
+    """A sentence, or a command line to be copied."""
+    return FoldedCommand(remedy) if remedy.startswith(_COMMANDS) else Folded(remedy)

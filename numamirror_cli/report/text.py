@@ -11,6 +11,8 @@ from numamirror_cli.machine.tree import printable as printable
 # that no text of ours or of a kernel holds (private use).
 _UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|s\b|ms\b)")
 _KEPT = "\ue000"
+# A word of a command line as shlex.join writes it.
+_SHELL_WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\"|['\"])+")
 
 
 def percent(share: float) -> str:
@@ -54,3 +56,20 @@ def folded_line(line: str, width: int) -> str:
         break_on_hyphens=False,
     )
     return set_free("\n".join(parts))
+
+
+def folded_command(line: str, width: int) -> list[str]:
+    """A command line in lines of that width, which a shell takes back as one: each but the last
+    ends in a backslash. What is quoted is kept together, and a word longer than a line as well.
+    """
+    words = _SHELL_WORD.findall(line)
+    lines = [words[0]] if words else []
+    for number, word in enumerate(words[1:], 2):
+        # All but the last word need room for a backslash behind them.
+        room = width if number == len(words) else width - len(" \\")
+        if len(lines[-1]) + 1 + len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(word)
+    return lines

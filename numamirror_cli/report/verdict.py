@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from numamirror_cli.report.folded import Folded
+from numamirror_cli.report.folded import Folded, folded_remedy
 
 OK, WARN, BAD = "ok", "warn", "bad"
 _STYLES = {OK: "green", WARN: "yellow", BAD: "red"}
@@ -32,7 +32,7 @@ def render_verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
         label = Text(f"{verdict.level}: ", style=_STYLES.get(verdict.level, ""))
         parts.append(Folded(label.append(verdict.text, style="default")))
         if verdict.remedy:
-            parts.append(Padding(Folded(verdict.remedy), (0, 0, 0, 4)))
+            parts.append(Padding(folded_remedy(verdict.remedy), (0, 0, 0, 4)))
     return Group(*parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 
 import pytest
 from rich.console import Console
@@ -42,3 +43,22 @@ def test_a_folded_message_is_indented_and_a_long_path_stays_whole() -> None:
         f"    {path}:",
         "    cannot be read",
     ]
+
+
+COMMAND = shlex.join(
+    ["numamirror", "run", "--", "llama-server", "-m", "/a b/it's a model.gguf", "-c", "4096"]
+)
+
+
+@pytest.mark.parametrize("width", [36, 40, 60, 100])
+def test_a_command_is_the_same_to_a_shell_when_it_is_copied_off_a_narrow_screen(width: int) -> None:
+    lines = printed(render_verdicts([Verdict("warn", "spread", COMMAND)]), width)[1:]
+    assert max(map(len, lines)) <= width
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(COMMAND)
+
+
+def test_of_a_command_with_a_word_longer_than_a_line_nothing_is_lost() -> None:
+    command = f"numamirror run -- {'x' * 50}"
+    lines = printed(render_verdicts([Verdict("warn", "spread", command)]), 30)[1:]
+    assert "".join("".join(lines).split()) == command.replace(" ", "")

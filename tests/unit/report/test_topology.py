@@ -109,6 +109,7 @@ def test_the_page_of_a_machine_with_gpus(make_root: MakeRoot) -> None:
 
 
 def test_a_kernel_without_numa_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
     assert_golden("no-numa", page("--root", tmp_path))
     assert document("--root", tmp_path)["numa"] is False
 
