@@ -85,10 +85,11 @@ def policy_by_address(pid: int) -> dict[int, str]:
 
 def anonymous_pages(pid: int) -> dict[str, dict[str, int]]:
     """Pages per node that are the process's own, by the policy of their mapping: those of weights
-    with a policy of their own apart from heap, caches and stacks."""
+    with a policy of their own apart from heap, caches and stacks. Not what it has changed of files:
+    the kernel counts their page cache with it."""
     found: dict[str, dict[str, int]] = {}
     for line in Path(f"/proc/{pid}/numa_maps").read_text().splitlines():
-        if " anon=" not in line:
+        if " anon=" not in line or " file=" in line:
             continue
         counts = found.setdefault(line.split()[1], {})
         for node, pages in re.findall(r" N(\d+)=(\d+)", line):

@@ -76,7 +76,6 @@ def test_a_policy_is_set_only_where_memory_could_land_elsewhere(policy: str, see
 def test_all_that_the_engine_reads_lies_on_the_node_of_its_cpus(seen: Any) -> None:
     assert nodes_of(seen["model"]) == {0}
     [own] = seen["anonymous"].values()
-    # numa_maps counts a library's page cache beside what the process has changed of it.
     assert own["0"] > 0.99 * sum(own.values())
 
 
