@@ -42,10 +42,15 @@ static inline bool nm_writes(const struct nm_layout *l, const void *op) {
     int code = nm_op(l, op);
     return code < 0 || code >= NM_OPS_MAX || !l->moves_no_bytes[code];
 }
-/* Bytes from the first element to behind the last, for any tensor that is not permuted across
- * its last dimension. */
+/* Bytes from the first element to behind the last, or more: a view's dimensions can be in any order
+ * but for the first, and one of them has the longest way to go. */
 static inline size_t nm_tensor_span(const struct nm_layout *l, const void *tensor) {
-    return nm_nb(l, tensor, 3) * (size_t)nm_ne(l, tensor, 3);
+    size_t span = 0;
+    for (int i = 1; i < 4; ++i) {
+        size_t way = nm_nb(l, tensor, i) * (size_t)nm_ne(l, tensor, i);
+        if (way > span) span = way;
+    }
+    return span;
 }
 
 #endif

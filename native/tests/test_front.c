@@ -111,6 +111,27 @@ static void a_view_longer_than_what_was_seen_is_not_read_past_the_replica(void) 
     CHECK(seen != (char *)whole.data && memcmp(seen, whole.data, 3 * MIB) == 0);
 }
 
+/* Two matrices of which one row each is a matrix of the view: its last dimension is its innermost.
+ */
+static void a_view_that_is_turned_round_is_not_read_past_the_replica(void) {
+    struct buffer late = new_model(2 * MIB);
+    struct tensor part = new_weight(late.base, TYPE_F32, MIB), turned = part;
+    turned.ne[1] = 1;
+    turned.ne[2] = 2;
+    turned.ne[3] = 1024;
+    turned.nb[1] = 2 * MIB;
+    turned.nb[2] = MIB;
+    turned.nb[3] = 1024;
+    stand_in_mark_weights(&late);
+    struct tensor on_part = new_op(OP_MUL_MAT, &part), on_turned = new_op(OP_MUL_MAT, &turned);
+    read_at(&on_part);
+    CHECK(read_at(&on_part) != (char *)late.base);
+    CHECK(read_at(&on_turned) == (char *)late.base);
+    CHECK(memcmp(read_at(&on_turned), late.base, 2 * MIB) == 0);
+    stand_in_free(&late);
+    munmap(late.base, late.size);
+}
+
 static void a_later_write_reaches_the_replica(void) {
     struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
     struct tensor op = new_op(OP_MUL_MAT, &weight);
@@ -177,6 +198,7 @@ int main(void) {
     RUN(pinned_host_memory_of_a_gpu_is_mirrored);
     RUN(weights_in_a_buffer_of_several_are_mirrored);
     RUN(a_view_longer_than_what_was_seen_is_not_read_past_the_replica);
+    RUN(a_view_that_is_turned_round_is_not_read_past_the_replica);
     RUN(a_later_write_reaches_the_replica);
     RUN(an_op_that_writes_into_a_weight_ends_its_mirror);
     RUN(errno_stays_as_the_program_has_it);
