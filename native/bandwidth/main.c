@@ -24,7 +24,7 @@ struct spread {
     double low, median, high;
 };
 
-static volatile uint64_t sink; /* what was read was needed */
+static _Atomic uint64_t sink; /* what was read was needed */
 
 static void read_part(void *context, int member, int members) {
     const struct nm_memory *memory = context;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { NM_MOST_CPUS = 4096 };
+enum { NM_MOST_CPUS = 8192 }; /* as many as the kernel can be built for */
 
 struct nm_options {
     int readers[NM_MOST_CPUS]; /* one thread on each of these CPUs reads */

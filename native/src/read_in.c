@@ -30,6 +30,12 @@ static bool shows_all_of(const struct nm_mapped_file *mapped, int fd) {
            major(file.st_dev) == mapped->device_major && minor(file.st_dev) == mapped->device_minor;
 }
 
+/* No device: to open one can wake it, and it need not read as it is mapped. */
+static bool is_file(const char *path) {
+    struct stat file;
+    return stat(path, &file) == 0 && S_ISREG(file.st_mode);
+}
+
 void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high) {
     int saved = errno;
     files->count = 0;
@@ -37,7 +43,7 @@ void nm_read_in_open(struct nm_read_in *files, uintptr_t low, uintptr_t high) {
     struct nm_mapped_file mapped;
     nm_maps_begin(&maps);
     while (files->count < NM_READ_FILES && nm_maps_next(&maps, &mapped)) {
-        if (mapped.end <= low || mapped.start >= high) continue;
+        if (mapped.end <= low || mapped.start >= high || !is_file(mapped.path)) continue;
         int fd = open(mapped.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0) continue;
         files->file[files->count++] = (struct nm_read_file){

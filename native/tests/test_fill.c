@@ -166,6 +166,18 @@ static void changes_of_a_private_mapping_are_copied(void) {
     unlink(cold_name);
 }
 
+/* Memory pinned for a GPU is mapped from a device, and opening that can wake it. */
+static void a_device_is_not_opened(void) {
+    int zero = open("/dev/zero", O_RDONLY);
+    char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, zero, 0);
+    CHECK(zero >= 0 && memory != MAP_FAILED);
+    struct nm_read_in files;
+    nm_read_in_open(&files, (uintptr_t)memory, (uintptr_t)memory + 4096);
+    CHECK(files.count == 0);
+    munmap(memory, 4096);
+    close(zero);
+}
+
 static void a_program_that_has_no_file_to_copy_from_opens_none(void) {
     struct nm_read_in files;
     char here[16];
@@ -181,6 +193,7 @@ int main(void) {
     RUN(nor_is_a_cold_file_of_another_user);
     RUN(nor_is_another_file_of_that_name_copied);
     RUN(changes_of_a_private_mapping_are_copied);
+    RUN(a_device_is_not_opened);
     RUN(a_program_that_has_no_file_to_copy_from_opens_none);
     return 0;
 }
