@@ -209,7 +209,8 @@ def _read_scratch(
 
 
 def _no_memory(process: Process, root: Path) -> NumaMirrorError:
-    if not is_same(process, root):
+    # kthreadd, pid 2, starts all threads of the kernel; what else has no memory is ending.
+    if process.parent not in (0, 2) or not is_same(process, root):
         return NumaMirrorError(f"process {process.pid} ({process.command}) has ended")
     return NumaMirrorError(
         f"process {process.pid} ({process.command}) has no memory of its own: a kernel thread"

@@ -72,12 +72,16 @@ def read_major_faults(pid: int, root: Path = Path("/")) -> int:
 
 
 def is_same(process: Process, root: Path = Path("/")) -> bool:
-    """The process still runs: it has not ended, and its pid names no other one meanwhile."""
+    """The process still runs: it has not ended, and its pid names no other one meanwhile.
+
+    One that is ending has given its memory back already, and its command line with it.
+    """
     try:
         now = read_process(process.pid, root)
     except NumaMirrorError:
         return False
-    return now.started == process.started and now.state not in "ZX"
+    is_ending = bool(process.arguments) and not now.arguments
+    return now.started == process.started and now.state not in "ZX" and not is_ending
 
 
 @contextmanager

@@ -15,7 +15,10 @@ import pytest
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import inspection
+from numamirror_cli.memory.inspection import inspect_process
+from numamirror_cli.memory.process import is_same, read_process
 from numamirror_cli.memory.settle import Look, is_quiet, quiet_since
+from tests.unit.memory.replay import PID, two_node_root, write_process
 
 MIB = 1 << 20
 
@@ -115,6 +118,18 @@ def test_until_settled_fails_when_the_process_ends_before():
     # The second where it is gone before our command has begun.
     assert f"process {child.pid} (python" in err or f"no process {child.pid}" in err
     assert "ended before it settled" in err or f"no process {child.pid}" in err
+
+
+def test_a_process_that_has_given_its_memory_back_is_ending(tmp_path):
+    """Between that and the zombie lies a while in which /proc shows a process without memory."""
+    root = two_node_root(tmp_path)
+    write_process(root, "", arguments=("engine", "-m", "m.gguf"))
+    process = read_process(PID, root)
+    assert is_same(process, root)
+    (root / f"proc/{PID}/cmdline").write_text("")
+    assert not is_same(process, root)
+    with pytest.raises(NumaMirrorError, match="has ended"):
+        inspect_process(PID, root)
 
 
 def test_a_page_read_from_disk_or_moved_is_no_rest():
