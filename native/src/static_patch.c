@@ -62,6 +62,8 @@ static void range_of(const struct patch *p, uintptr_t *low, uintptr_t *high) {
     }
 }
 
+static const char no_new_code[] = "the system allows no new code (mprotect with PROT_EXEC)";
+
 static const char *make_thunks(struct patch *p, int count) {
     uintptr_t low, high;
     size_t bytes = ((size_t)count * THUNK + p->page - 1) & ~(p->page - 1);
@@ -77,7 +79,7 @@ static const char *make_thunks(struct patch *p, int count) {
     if (nm_mprotect(p->thunks, bytes, PROT_READ | PROT_EXEC) == 0) return NULL;
     munmap(p->thunks, bytes);
     p->thunks = NULL;
-    return "the system allows no new code (mprotect with PROT_EXEC)";
+    return no_new_code;
 }
 
 /* ---- what stands where ---- */
@@ -230,4 +232,19 @@ const char *nm_patch_leads(const struct nm_leads *leads, const struct nm_elf *el
     const Elf64_Phdr *code = nm_elf_segment_of(elf, any->at - bias, width(any));
     if (code == NULL || !may_change_code(&patch, code)) return no_change;
     return write_all(&patch, remains);
+}
+
+static bool may_make_code(size_t page) {
+    void *trial = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (trial == MAP_FAILED) return false;
+    bool may = nm_mprotect(trial, page, PROT_READ | PROT_EXEC) == 0;
+    munmap(trial, page);
+    return may;
+}
+
+const char *nm_patch_forbidden(const struct nm_elf *elf, int fd, uint64_t address) {
+    struct patch patch = {.elf = elf, .page = nm_page_bytes(), .fd = fd};
+    const Elf64_Phdr *code = nm_elf_segment_of(elf, address, sizeof(int32_t));
+    if (!may_make_code(patch.page)) return no_new_code;
+    return code != NULL && may_change_code(&patch, code) ? NULL : no_change;
 }

@@ -14,4 +14,8 @@ const char *nm_patch_leads(const struct nm_leads *leads, const struct nm_elf *el
                            int fd, const struct nm_entry *entries, void *const *instead,
                            int entry_count, bool *remains);
 
+/* Why the system would not let this process change code at an address of that file, or NULL. Tried
+ * on pages of its own. */
+const char *nm_patch_forbidden(const struct nm_elf *elf, int fd, uint64_t address);
+
 #endif

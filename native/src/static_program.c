@@ -245,19 +245,25 @@ void nm_static_adopt(void) {
 
 /* ---- a program that is not started ---- */
 
+static bool may_change(struct adoption *a, const struct nm_leads *leads) {
+    const char *forbidden = nm_patch_forbidden(&a->elf, a->fd, leads->lead[0].at - a->loaded.bias);
+    return forbidden == NULL || refuse(a, "%s", forbidden);
+}
+
 static bool look(struct adoption *a) {
     struct nm_leads leads = {0};
     size_t bytes[NM_SYMBOLS] = {0};
     bool twice[NM_SYMBOLS] = {0};
     find_functions(a, bytes, twice);
     list_entries(a, bytes);
-    bool done = fits(a) && find_calls(a, &leads);
+    bool done = fits(a) && find_calls(a, &leads) && may_change(a, &leads);
     nm_leads_free(&leads);
     return done;
 }
 
 /* For `check`, in a process of its own: whether the calls inside a program's file could be led to
- * the shim, as far as the file tells. 1: yes; 0: no, and why; -1: it cannot be read. */
+ * the shim, as far as its file and our own rights tell. 1: yes; 0: no, and why; -1: it cannot be
+ * read. */
 NM_EXPORT int numamirror_look_inside(const char *path, char *why, size_t bytes);
 
 NM_EXPORT int numamirror_look_inside(const char *path, char *why, size_t bytes) {
@@ -268,6 +274,7 @@ NM_EXPORT int numamirror_look_inside(const char *path, char *why, size_t bytes) 
     if (nm_elf_read(&a.elf, fd)) {
         if (nm_elf_load(&image, &a.elf, fd)) {
             a.loaded.bias = image.bias;
+            a.fd = fd;
             answer = look(&a);
             snprintf(why, bytes, "%s", a.why);
             nm_elf_unload(&image);

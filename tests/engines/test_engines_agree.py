@@ -19,6 +19,7 @@ from rig import REPOSITORY, Engine, gemm_bytes_in, numamirror_run, run_mirrored
 from test_engines_check import check
 from test_engines_mirror import TWO_REPLICAS
 from test_engines_rpc import run_with_mirrored_workers
+from test_engines_static import NO_NEW_CODE
 from test_engines_together import both_mirrored
 from test_engines_upload import MODEL as UPLOADED
 from test_engines_upload import uploading
@@ -189,6 +190,19 @@ def test_the_verdict_under_a_filter_of_system_calls_is_what_then_happens(
     deadly = [call for call in asked if asked[call] == "KILL"]
     assert said["deadly_calls"] == deadly
     assert ("a seccomp filter kills for " in log) == bool(deadly)
+
+
+def test_the_verdict_where_no_code_may_change_is_what_then_happens(tmp_path: Path) -> None:
+    wrapper = tmp_path / "no_new_code.py"
+    wrapper.write_text(NO_NEW_CODE)
+    under = (sys.executable, str(wrapper))
+    if subprocess.run([*under, "/bin/true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("this kernel has no PR_SET_MDWE (Linux 6.3)")
+    command = inside(tmp_path)
+    verdict = check(*map(str, command), under=under)["verdict"]
+    log, mirror = stand_in.run(tmp_path, command, under)
+    assert (verdict["level"], happened(mirror)) == ("policy only", "policy only")
+    assert "allows no new code" in verdict["why"] and verdict["why"] in log
 
 
 def test_the_verdict_on_a_running_process_is_what_happened_to_it(tmp_path: Path) -> None:
