@@ -54,11 +54,6 @@ def follow_command(command: Sequence[str], environ: Mapping[str, str]) -> Follow
     return Followed(target, followed.files, started, followed.missing, tuple(unfollowed))
 
 
-def follow_linked(target: Target, environ: Mapping[str, str]) -> Followed:
-    """Only what the program itself is linked with: enough for most, and quick."""
-    return _with_linked(target, [target.image] if target.elf else [], environ)
-
-
 def follow_library(path: Path, environ: Mapping[str, str]) -> Followed:
     """Follow a library by itself, whatever program loads it."""
     return _with_linked(None, [path], environ)

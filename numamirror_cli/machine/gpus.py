@@ -37,7 +37,7 @@ def read_gpus(
     """
     devices = read_devices(tree)
     candidates = [device for device in devices if _why_no_gpu(device) is None]
-    visibility = read_visibility(tree, candidates, _uuids(tree, candidates), environ)
+    visibility = read_visibility(candidates, _uuids(tree, candidates), environ)
     gpus = [_judge(tree, device, nodes, voting_nodes, visibility) for device in devices]
     return tuple(gpus), visibility.notes
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.names import AMD, NVIDIA, vendor_name
 from numamirror_cli.machine.pci import PciDevice
-from numamirror_cli.machine.tree import Tree, decimal, printable
+from numamirror_cli.machine.tree import decimal, printable
 
 VARIABLES = (
     ("CUDA_VISIBLE_DEVICES", NVIDIA),
@@ -34,7 +34,7 @@ class _CannotTellError(Exception):
 
 
 def read_visibility(
-    tree: Tree, devices: Sequence[PciDevice], uuids: Mapping[str, str], environ: Mapping[str, str]
+    devices: Sequence[PciDevice], uuids: Mapping[str, str], environ: Mapping[str, str]
 ) -> Visibility:
     """Which of these devices the variables hide. uuids: address -> "GPU-..." where known."""
     hidden: dict[str, str] = {}

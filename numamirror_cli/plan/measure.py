@@ -105,7 +105,7 @@ def cache_bytes(cpus: Sequence[int], root: Path = Path("/")) -> int:
     return sum(caches.values())
 
 
-def bytes_for(reader: Side, memory: Side, caches: int) -> int:
+def bytes_for(memory: Side, caches: int) -> int:
     """How much memory to read: enough to miss the caches, within what the node can spare."""
     wanted = max(_LEAST_BYTES, _TIMES_CACHES * caches)
     return max(1 << 20, min(wanted, int(memory.bytes * _MOST_SHARE)))
@@ -118,7 +118,7 @@ def measure_pair(
 
     seconds: for each of the three figures. A refusal ends in a cell with a problem.
     """
-    size = bytes_for(reader, memory, cache_bytes(reader.cpus, root))
+    size = bytes_for(memory, cache_bytes(reader.cpus, root))
     words = [str(program), "--cpus", _list(reader.cpus), "--bytes", str(size)]
     words += ["--seconds", str(seconds)]
     if memory.cpus:

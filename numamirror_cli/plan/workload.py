@@ -76,7 +76,7 @@ def weigh(model: Model, arguments: EngineArguments, min_bytes: int = 1 << 20) ->
     mirrored. An absent -ngl is taken as 0, the most that the CPU can get."""
     here = [tensor for tensor in model.tensors if is_on_cpu(tensor, model, arguments)]
     skipped = _layers_not_read(model)
-    read = [t for t in here if _layer(t, model) not in skipped and _is_multiplied(t, model)]
+    read = [t for t in here if _layer(t, model) not in skipped and _is_multiplied(t)]
     if _is_tied(model) and _output_is_on_cpu(model, arguments):
         read += [tensor for tensor in here if tensor.name == EMBEDDING]
     experts = [tensor for tensor in read if is_routed(tensor)]
@@ -130,7 +130,7 @@ def _layers_not_read(model: Model) -> range:
     return range(model.layers - extra, model.layers)
 
 
-def _is_multiplied(tensor: Tensor, model: Model) -> bool:
+def _is_multiplied(tensor: Tensor) -> bool:
     is_matrix = len(tensor.dims) >= 2 and tensor.dims[1] > 1 and tensor.name.endswith(".weight")
     return is_matrix and not _TABLES.search(tensor.name) and not _NO_GEMM.search(tensor.name)
 

@@ -17,7 +17,21 @@ from tests.unit.launch.conftest import NUMAMIRROR, REPOSITORY, environment, numa
 PROGRAM = ("sh", "-c", "echo ran; exit 3")
 REHEARSAL = ("--rehearse", "2", "--report", "summary")
 REFUSE = [sys.executable, str(REPOSITORY / "tests/reliability/refuse.py")]
-NO_PROCESSES = [f"{call}=EAGAIN" for call in ("clone", "clone3", "fork", "vfork")]
+# Machines that are younger than these calls have no fork and vfork.
+NO_PROCESSES = ["clone", "clone3", *(["fork", "vfork"] if platform.machine() == "x86_64" else [])]
+
+# `numamirror` where the filter comes when all has been found out.
+REFUSED_AT_THE_START = f"""
+from numamirror_cli.cli import main
+from numamirror_cli.commands import run
+from tests.reliability.refuse import refuse
+start = run._start
+def refused(*arguments):
+    refuse(dict.fromkeys({NO_PROCESSES!r}, "EAGAIN"))
+    return start(*arguments)
+run._start = refused
+main()
+"""
 
 
 def under_limit(limit: str) -> list[str]:
@@ -38,8 +52,7 @@ def test_few_descriptors_are_no_reason_not_to_start(descriptors: int) -> None:
 @pytest.fixture
 def no_further_process() -> list[str]:
     """What to put before a command so that neither it nor what it starts can fork."""
-    calls = NO_PROCESSES if platform.machine() == "x86_64" else NO_PROCESSES[:2]
-    before = [*REFUSE, *calls, "--"]
+    before = [*REFUSE, *(f"{call}=EAGAIN" for call in NO_PROCESSES), "--"]
     if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this kernel installs no seccomp filter")
     return before
@@ -65,11 +78,18 @@ def test_a_script_without_a_first_line_takes_our_place_too(
 def test_a_program_in_our_place_finds_signals_as_we_found_them(
     no_further_process: list[str],
 ) -> None:
+    """Also when it turns out at the very start that there can be no further process."""
     words = ("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status")
     nohup = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
     alone = subprocess.run([*nohup, *words], capture_output=True, text=True, check=True).stdout
-    result = numamirror_run(*REHEARSAL, *words, before=[*nohup, *no_further_process])
-    assert result.stdout == alone
+    early = numamirror_run(*REHEARSAL, *words, before=[*nohup, *no_further_process])
+    assert early.stdout == alone
+    late = subprocess.run(
+        [*nohup, sys.executable, "-c", REFUSED_AT_THE_START, "run", *REHEARSAL, *words],
+        env=environment(), capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert late.stdout == alone
+    assert "started without us, nothing is mirrored: " in late.stderr
 
 
 def test_require_mirror_is_125_where_no_further_process_may_be(
