@@ -59,7 +59,9 @@ def _engine(subject: Subject, machine: Machine) -> Iterator[Check]:
 
 
 def _model(subject: Subject) -> Iterator[Check]:
-    if subject.problem:
+    if subject.problem and not subject.model:
+        yield Check("arguments", BAD, subject.problem, "correct it: an engine will refuse it, too")
+    elif subject.problem:
         yield Check("model", BAD, subject.problem, "name a GGUF file that can be read with -m")
     elif subject.estimate is not None and (model := subject.estimate.request.model).missing:
         there = part_of(max(0, model.bytes - model.missing), model.bytes)
@@ -157,6 +159,8 @@ def _warm(subject: Subject, home: int) -> str:
 
 def _threads(subject: Subject, machine: Machine) -> Iterator[Check]:
     """Two threads on one core share what it can read; on a busy core both wait."""
+    if subject.problem and not subject.model:  # then its arguments are not known
+        return
     threads = subject.arguments.threads
     cores = sum(cores_by_mirror_node(machine).values())
     cpus = sum(len(cpus_in_order(node)) for node in machine.nodes)

@@ -109,6 +109,9 @@ def test_an_argument_that_the_engine_would_refuse_is_bad_and_named(ailing: Path)
     result = doctor("--root", ailing, "--", "llama-server", "-ngl", "many")
     assert result.exit_code == 1
     assert "-ngl many" in result.stdout
+    found = document("--root", ailing, "--", "llama-server", "-m", "m.gguf", "-ngl", "many")
+    assert levels(found)["arguments"] == "bad"
+    assert not {"model", "threads"} & levels(found).keys()  # what they are is not known
 
 
 def test_a_program_that_is_not_there_is_127() -> None:
