@@ -2,8 +2,24 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "static_calls.h"
 #include "static_files.h"
 #include "sys.h"
+
+/* As `check` has it looked through, with the file's first function for one of the engine's. */
+static void look_through(const struct nm_elf *elf, int fd) {
+    struct nm_elf_image image;
+    struct nm_leads leads;
+    struct nm_entry entry = {0};
+    if (!nm_elf_load(&image, elf, fd)) return;
+    for (size_t i = 0; i < elf->symbol_count && entry.bytes == 0; ++i)
+        if (nm_elf_is_function(elf, &elf->symbols[i]))
+            entry = (struct nm_entry){.start = image.bias + elf->symbols[i].st_value,
+                                      .bytes = elf->symbols[i].st_size};
+    nm_leads_find(&leads, elf, image.bias, &entry, entry.bytes > 0);
+    nm_leads_free(&leads);
+    nm_elf_unload(&image);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     struct nm_elf elf;
@@ -20,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
             nm_files_free(&files);
         }
         nm_elf_has_files(&elf);
+        look_through(&elf, fd);
         nm_elf_free(&elf);
     }
     close(fd);
