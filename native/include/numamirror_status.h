@@ -116,6 +116,7 @@ struct nm_status {
     char engine[256];              /* path of the library whose seams fire */
     char reason[256];
     struct nm_status_copy copy[NM_MAX_COPIES];
+    uint64_t apart[2]; /* unused: what follows begins a cache line, one for each thread */
     /* sums of threads that have ended or have gone over to another copy: by copy, then by none */
     struct nm_status_thread retired[NM_MAX_COPIES + 1];
     struct nm_status_thread thread[NM_MAX_THREADS];

@@ -10,6 +10,11 @@
 #include "filter.h"
 #include "status.h"
 
+/* Threads that count side by side must not take each other's lines. */
+enum { CACHE_LINE = 64 };
+_Static_assert(sizeof(struct nm_status_thread) == CACHE_LINE, "a line for each thread");
+_Static_assert(offsetof(struct nm_status, thread) % CACHE_LINE == 0, "whole lines");
+
 __thread struct nm_thread nm_thread;
 
 /* For threads beyond the page's room, those of a forked child, and those that a filter might kill

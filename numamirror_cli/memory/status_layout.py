@@ -120,6 +120,7 @@ class StatusLayout(ctypes.Structure):
         ("engine", ctypes.c_char * 256),
         ("reason", ctypes.c_char * 256),
         ("copy", CopyLayout * MAX_COPIES),
+        ("apart", ctypes.c_uint64 * 2),
         ("retired", ThreadLayout * (MAX_COPIES + 1)),
         ("thread", ThreadLayout * MAX_THREADS),
         ("buffers", ctypes.c_uint32),
