@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,13 +33,14 @@ def open_root(path: Path) -> Iterator[Path]:
     # 10 ms that a directory need not pay.
     import lzma
     import tarfile
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="numamirror-") as directory:
+    with _temporary_directory(path) as directory:
         try:
             with tarfile.open(path) as archive:
                 _unpack(archive, path, Path(directory))
         except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise _no_room(path, error) from None
             # tarfile has a line for each compression that it is not: the first says it all.
             why, *_ = str(error).splitlines()
             raise NumaMirrorError(
@@ -46,6 +48,25 @@ def open_root(path: Path) -> Iterator[Path]:
                 exit_code=2,
             ) from error
         yield _checked(_only_directory(Path(directory)), path)
+
+
+@contextmanager
+def _temporary_directory(path: Path) -> Iterator[str]:
+    import tempfile
+
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="numamirror-")
+    except OSError as error:
+        raise _no_room(path, error) from None
+    with directory as name:
+        yield name
+
+
+def _no_room(path: Path, error: OSError) -> NumaMirrorError:
+    return NumaMirrorError(
+        f"{path}: cannot be unpacked: {error.strerror}",
+        hint="let TMPDIR name a directory with room, or unpack it yourself: tar -xf",
+    )
 
 
 def _checked(directory: Path, path: Path) -> Path:

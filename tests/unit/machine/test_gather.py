@@ -18,6 +18,7 @@ from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.gather import gather
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
+from tests.unit.launch.conftest import environment
 
 MakeRoot = Callable[..., Path]
 
@@ -304,3 +305,28 @@ def test_an_archive_goes_where_a_link_leads_and_replaces_no_device(
     with pytest.raises(NumaMirrorError, match=r"cannot write .*: No space left on device"):
         gather(root, full)
     assert full.is_symlink()
+
+
+def test_an_archive_that_there_is_no_room_for_is_not_called_unreadable(
+    make_root: MakeRoot, tmp_path: Path
+) -> None:
+    archive = tmp_path / "machine.tar.xz"
+    gather(make_root(NODES), archive)
+    small = 'mount -t tmpfs -o size=8k none /mnt && exec env TMPDIR=/mnt "$@"'
+    unshare = ["unshare", "--mount", "sh", "-c", small, "sh"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a mount namespace needs root and unshare")
+    command = [*unshare, sys.executable, "-m", "numamirror_cli", "topology", "--root", archive]
+    said = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    assert f"{archive}: cannot be unpacked: No space left on device" in said.stderr
+
+
+def test_an_archive_without_a_temporary_directory_is_not_called_unreadable(
+    make_root: MakeRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "machine.tar.xz"
+    gather(make_root(NODES), archive)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(NumaMirrorError, match="cannot be unpacked: No such file"):
+        open_root(archive).__enter__()
