@@ -290,10 +290,18 @@ void nm_plan_free(struct nm_plan *plan) {
     free(plan->is_new);
 }
 
+/* A buffer may have been freed, or forgotten, since the graph was looked at. */
+static size_t in_buffers(struct nm_candidate *list, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i)
+        if (nm_registry_buffer_at(list[i].start) != NULL) list[kept++] = list[i];
+    return kept;
+}
+
 static void build_locked(struct nm_candidate *candidates, size_t count, bool seams_fire,
                          const char *reason) {
     struct nm_table *old = atomic_load(&nm_table);
-    count = nm_candidates_reduce(candidates, count, old);
+    count = nm_candidates_reduce(candidates, in_buffers(candidates, count), old);
     struct nm_plan plan = {0};
     snprintf(plan.reason, sizeof plan.reason, "%s", reason);
     if (count > 0 && new_table(&plan, old, candidates, count)) {

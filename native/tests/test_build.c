@@ -287,6 +287,22 @@ static void a_weight_that_grows_leaves_its_first_replica_to_graphs_in_flight_alo
     munmap(model, 8 * MIB);
 }
 
+/* Between the look at a graph and the build another thread's graph may show that a buffer, which
+ * nobody had marked, holds no weights: what is built then would never be given back. */
+static void what_lies_in_no_buffer_any_more_is_left_alone(void) {
+    rehearse(true);
+    char *model = memory(4 * MIB), *forgotten = memory(2 * MIB);
+    nm_registry_add_buffer(model, model, 4 * MIB, true);
+    struct nm_candidate list[] = {candidate(forgotten, 2 * MIB, false),
+                                  candidate(model, 2 * MIB, false)};
+    nm_build(list, 2, true, "");
+    CHECK(weight_at(forgotten) == NULL && weight_at(model)->state == NM_WEIGHT_MIRRORED);
+    nm_registry_drop_buffer(model);
+    CHECK(nm_registry.arenas == NULL);
+    munmap(model, 4 * MIB);
+    munmap(forgotten, 2 * MIB);
+}
+
 static void empty_buffers_of_a_probing_engine_are_ignored(void) {
     nm_registry_add_buffer(&nm_config, NULL, 0, true);
     nm_registry_add_buffer(&nm_config, &nm_config, 0, true);
@@ -310,6 +326,7 @@ int main(void) {
     RUN(overlapping_buffers_of_one_file_are_both_known);
     RUN(a_handle_used_again_is_a_new_buffer);
     RUN(a_weight_that_grows_leaves_its_first_replica_to_graphs_in_flight_alone);
+    RUN(what_lies_in_no_buffer_any_more_is_left_alone);
     RUN(empty_buffers_of_a_probing_engine_are_ignored);
     return 0;
 }
