@@ -27,6 +27,9 @@ _KINDS = {
 _COMPUTES, _ALLOCATES = "ggml_graph_compute", "ggml_backend_buffer_set_usage"
 # By this a program loads libraries that it is not linked with.
 _LOADS_MORE = "dlopen"
+# native/src/seams_unmarked.c: a worker's buffers are known by the library that allocates them.
+_SERVES_RPC = "ggml_backend_rpc_start_server"
+_RPC_INSIDE = "its RPC server is no library of its own, by which its weights would be known"
 _NAME_OF_OP_SEAM, _NAME_OF_IQK = "ggml_cpu_extra_compute_forward", "iqk_mul_mat"
 
 LINKED = "linked shared libraries"
@@ -259,6 +262,9 @@ def _seams_inside(image: Image, family: str) -> Seams:
     """Of an engine in a program: those whose calls the shim leads to itself."""
     if not image.is_program:
         return Seams()
+    names = image.hidden.keys() | image.defines.keys()
+    if _SERVES_RPC in names and not names & _KINDS.keys():
+        return Seams(obstacle=_RPC_INSIDE)
     known = known_symbols()
     inside = look_inside(image.path, frozenset(symbol.name for symbol in known))
     if inside.obstacle:

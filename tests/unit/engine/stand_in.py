@@ -16,6 +16,7 @@ Compile = Callable[..., Path]
 SHARED = ("-shared", "-fPIC", "-O2")
 CPU_SENTENCE = "numa_balancing is enabled, this has been observed to impair performance"
 VERSION = "9.8.7"
+SERVES_RPC = "ggml_backend_rpc_start_server"
 
 # Where llama.cpp has them; the rest of the table is the CPU backend's.
 BASE_PREFIXES = (
@@ -131,10 +132,17 @@ class Build:
         text = source(["llama_decode"], calls)
         return self.compile_c("libllama.so", text, *SHARED, *here, *libraries)
 
-    def inside_program(self, *flags: str, drive: str = "", file: str = "ggml-backend.cpp") -> Path:
+    def inside_program(
+        self,
+        *flags: str,
+        drive: str = "",
+        file: str = "ggml-backend.cpp",
+        names: Iterable[str] = (),
+    ) -> Path:
         """The engine is linked into the program itself. drive: put before what calls it. file: the
         name that the symbol table has for the source."""
-        text = source(mainline(), mainline()).replace("void drive(", f"{drive} void drive(")
+        names = tuple(names) or tuple(name for name in mainline() if name != SERVES_RPC)
+        text = source(names, names).replace("void drive(", f"{drive} void drive(")
         named = f'__asm__(".file \\"{file}\\"");'
         main = "int main(void) { drive(); say(); return 0; }"
         return self.compile_c("engine", "\n".join([named, text, main]), *flags)

@@ -197,6 +197,17 @@ def test_an_engine_whose_functions_were_compiled_into_their_callers_is_policy_on
     assert reach.level == POLICY_ONLY and "were compiled in when it was built" in reach.why
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are led to the shim on x86-64")
+@pytest.mark.parametrize(("beside", "level"), [((), POLICY_ONLY), (("llama_decode",), FULL)])
+def test_a_worker_with_its_rpc_server_inside_is_policy_only(
+    build: Build, beside: tuple[str, ...], level: str
+) -> None:
+    """Not so a server that loads models itself and could be a worker too."""
+    reach = reach_of_engine(engine_of(build.inside_program(names=(*mainline(), *beside))))
+    assert reach.level == level
+    assert ("RPC server" in reach.why) == (level == POLICY_ONLY)
+
+
 @pytest.mark.parametrize(
     ("file", "stripped_of", "why"),
     [("<stdin>", "--strip-debug", "LTO"), ("ggml-backend.cpp", "--discard-all", "strip -x")],
