@@ -21,6 +21,7 @@ from numamirror_cli.memory.model_cache import ModelCache, lies_elsewhere, warmin
 from numamirror_cli.memory.page_cache import CacheState, read_cache_state
 from numamirror_cli.memory.policy import Policy
 from numamirror_cli.report.cache import missed_text
+from tests.unit.launch.conftest import environment
 from tests.unit.memory.as_nobody import as_nobody
 
 MIB = 1 << 20
@@ -219,3 +220,28 @@ def test_what_did_not_go_where_it_should_is_said():
     to_node_1 = Policy("preferred", frozenset({1}))
     assert "only 40 % went to preferred:1" in missed_text(state({0: 60, 1: 40}), to_node_1)
     assert missed_text(state({1: 100}), to_node_1) == ""
+
+
+def test_reading_a_model_in_leaves_us_the_policy_that_we_had(tmp_path: Path) -> None:
+    """What is allocated afterwards must not follow the model to its node."""
+    node = Policy("preferred", frozenset({int(first_node())}))
+    (tmp_path / "model.gguf").write_bytes(bytes(PAGE))
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from numamirror_cli.memory.cache_actions import warm\n"
+        "from numamirror_cli.memory.policy import Policy, current_policy, set_policy\n"
+        f"node = Policy('preferred', frozenset({set(node.nodes)}))\n"
+        "before = current_policy()\n"
+        "warm(Path(sys.argv[1]), node)\n"
+        "try: warm(Path(sys.argv[1] + '.none'), node)\n"
+        "except Exception as error: print(error)\n"
+        "print(current_policy() == before, before != node)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "model.gguf")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    if "set_mempolicy: " in done.stderr or "get_mempolicy: " in done.stderr:
+        pytest.skip("no policy may be set here")
+    assert done.stdout.splitlines() == [
+        f"{tmp_path}/model.gguf.none: No such file or directory",
+        "True True",
+    ]

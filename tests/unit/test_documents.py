@@ -45,16 +45,22 @@ def test_the_picture_of_the_session_fetches_nothing() -> None:
     assert "numamirror&#160;topology" in picture
 
 
+NAMED_TEST = re.compile(r"`((?:native|tests)/[\w/]+\.(?:py|c))::(?:\w+::)?(\w+)`")
 STRATEGIES = (REPOSITORY / "docs" / "strategies.md").read_text()
 
 
-def test_every_test_that_the_strategies_name_is_there() -> None:
-    named = re.findall(r"`([\w/]+\.(?:py|c))::(\w+)`", STRATEGIES)
-    assert len(named) > 20
+def test_the_strategies_name_the_tests_that_show_them() -> None:
+    assert len(NAMED_TEST.findall(STRATEGIES)) > 20
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_test_that_a_page_names_is_there(page: str) -> None:
     assert [
         (file, name)
-        for file, name in named
-        if not re.search(rf"^(?:def|static void) {name}\(", (REPOSITORY / file).read_text(), re.M)
+        for file, name in NAMED_TEST.findall((REPOSITORY / page).read_text())
+        if not re.search(
+            rf"^\s*(?:def|static void) {name}\(", (REPOSITORY / file).read_text(), re.M
+        )
     ] == []
 
 
