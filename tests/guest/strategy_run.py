@@ -24,7 +24,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from kernel_view import memory_of, node_of_cpu, one_cpu_per_node, replica_arenas
+from kernel_view import (
+    memory_of,
+    node_of_cpu,
+    one_cpu_per_node,
+    pages_of_file,
+    replica_arenas,
+)
 from observe_run import NUMAMIRROR, engine, inspect
 from weight_pages import rows_with_their_readers
 
@@ -106,6 +112,7 @@ def look_at(pid: int, again: Callable[[], Any], options: argparse.Namespace) -> 
         "copies": after["copies"],
         "state": after["state"],
         "weights": after["weights"],
+        "pages": pages_of_file(pid, options.model),
         "memory": memory_of(pid, options.model),
         "rows_at_first": at_first,
         "rows": rows_by_reader(pid, options),

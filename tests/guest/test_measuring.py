@@ -3,6 +3,7 @@ it, and what `run --strategy` sets is what the child finds. Emulated speeds mean
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,17 @@ def test_interleaved_weights_are_half_local_to_each_node(results: dict[str, Resu
     seen = results["interleaved"].json()
     for share in local_shares(seen).values():
         assert share == pytest.approx(0.5, abs=error(seen))
+
+
+def test_of_interleaved_weights_the_report_says_half_within_the_error_beside_it(
+    results: dict[str, Result],
+) -> None:
+    """Wherever the threads were: of all that was read, since the start."""
+    said = results["interleaved"].json()["stderr"]
+    [total] = [line for line in said.splitlines() if line.startswith("all ")]
+    told = re.search(r" ([\d.]+) % ± ([\d.]+) % ", total)
+    assert told is not None, total
+    assert float(told[1]) == pytest.approx(50, abs=float(told[2]) + 0.5)  # shown in whole per cent
 
 
 def test_a_mirror_is_all_local(results: dict[str, Result]) -> None:

@@ -16,6 +16,7 @@ from . import steps
 from .catalogue import TWO_NODES
 from .conftest import Boot, Model
 from .missing import Missing
+from .observed import nodes_of
 from .vm import Result, Step
 from .weight_pages import local_share
 
@@ -226,6 +227,10 @@ def test_page_cache_on_the_wrong_node_is_brought_home(results: dict[str, Result]
     )
     assert mirror["locality"] == 1.0
     assert mirror["copies"] == [["replica", 512, 512], ["primary", 512, 512]]
+    # Before, as it is where nothing is moved, and after: by the kernel, without any code of ours.
+    before, after = (seen(results, name)["pages"] for name in ("mirror, left", "mirror"))
+    assert nodes_of(before) == {0}
+    assert after["1"] > 0.9 * sum(after.values())  # what GEMM does not read stays
 
 
 def test_a_primary_left_on_the_wrong_node_gives_home_a_replica(results: dict[str, Result]) -> None:
