@@ -28,7 +28,7 @@ describe = engine.describe
 
 def measure(quick: bool) -> list[Figure]:
     """Ratios of rates: below 1, the watched engine is the slower one. Raises fetch.Unavailable."""
-    dozens = 2 if quick else 8
+    dozens = 2 if quick else 6
     figures = []
     for name in engine.models():
         figures += watched(name, "observed", OBSERVED, dozens)

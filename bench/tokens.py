@@ -21,7 +21,7 @@ def measure(quick: bool) -> list[Figure]:
         for threads in (2, 1):
             figures += in_one_process(name, 4 if quick else 40, threads)
     for name in engine.models():
-        figures += whole_processes(name, 2 if quick else 10)
+        figures += whole_processes(name, 2 if quick else 8)
     return figures
 
 
