@@ -48,11 +48,14 @@ def plain_run(name: str, model: Path, threads: int) -> Step:
     return Step(name, (sys.executable, script, str(model), str(threads)), limit=120)
 
 
-def watched_threads(name: str, model: Path, threads: int, *options: str) -> Step:
-    """`numamirror run OPTIONS`, and on which nodes the engine's threads run."""
+def watched_threads(name: str, model: Path, threads: int, *options: str, numa: str = "") -> Step:
+    """`numamirror run OPTIONS`, and on which nodes the engine's threads run.
+
+    numa: llama.cpp's own --numa.
+    """
     script = str(HERE / "pin_run.py")
     command = (sys.executable, script, str(model), str(threads), "--min-size", "1", *options)
-    return Step(name, command, limit=240)
+    return Step(name, command, limit=240, environment={"HOLD_NUMA": numa})
 
 
 def in_cpuset(name: str, limits: Mapping[str, str], step: Step) -> Step:

@@ -27,7 +27,8 @@ def results(
 ) -> dict[str, Result]:
     path = model(MODEL)
     rows = ("--matrices", str(matrices_of(MODEL)))
-    observed = steps.strategy_run("interleave", path, "--hold", *rows, "--observe", *ALL_WEIGHTS)
+    observed = steps.strategy_run("nothing", path, "--hold", *rows, "--observe", *ALL_WEIGHTS)
+    spread = ("--hold", *rows, "--strategy", "interleave", *ALL_WEIGHTS)
     its_own = steps.strategy_run("", path, *rows, "--strategy", "none", numa="distribute")
     return boot_guest(
         FOUR_NODES,
@@ -35,13 +36,12 @@ def results(
             steps.observed_run("run", path, *ALL_WEIGHTS, "--per", "socket"),
             steps.plain_run("plain", path, threads=4),
             steps.page_cache_on_node("warmed", 0, path),
-            replace(observed, name="nothing"),
+            observed,
             replace(its_own, name="its own, warm"),
             steps.drop_caches("cold at first"),
             steps.strategy_run("bind", path, *rows, "--strategy", "bind", threads=1),
+            steps.strategy_run("interleave", path, *spread),
             steps.drop_caches("cold"),
-            steps.under_policy("interleave:0-3", observed),
-            steps.drop_caches("cold again"),
             replace(its_own, name="its own, cold"),
             steps.strategy_run("shard", path, *rows, "--strategy", "shard", *ALL_WEIGHTS),
             steps.strategy_run("mirror", path, "--hold", "--strategy", "mirror", *ALL_WEIGHTS),
@@ -110,6 +110,14 @@ def test_a_quarter_is_local_of_four_nodes_with_nothing_and_interleaved(
     strategy = results[name].json()
     assert strategy["locality"] == pytest.approx(0.25, abs=0.05)
     assert local_share(strategy["rows"]) == pytest.approx(0.25, abs=0.05)
+
+
+def test_interleave_spreads_the_weights_over_all_four_nodes(results: dict[str, Result]) -> None:
+    """They were in the page cache of one node: the run before was bound to it."""
+    strategy = results["interleave"].json()
+    assert strategy["state"] == "interleaved"
+    assert [role for role, _, _ in strategy["copies"]] == ["part"] * 4
+    assert all(local > 0 for _, local, _ in strategy["copies"])
 
 
 def test_bound_to_one_of_four_nodes_all_rows_are_there(results: dict[str, Result]) -> None:

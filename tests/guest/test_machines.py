@@ -112,12 +112,15 @@ CASES = (
 )
 MIRRORED = [case for case in CASES if case.replicas]
 ALONE = [case for case in CASES if not case.replicas]
+# llama.cpp's --numa: every other thread on the second node, and all on the one it started on.
+ENGINES_OWN = ("distribute", "isolate")
 
 
 def pinning_steps(model: Path) -> list[Step]:
     return [
         steps.watched_threads("threads", model, 4),
         steps.watched_threads("pinned threads", model, 4, "--pin"),
+        *(steps.watched_threads(numa, model, 4, "--pin", numa=numa) for numa in ENGINES_OWN),
     ]
 
 
@@ -269,6 +272,16 @@ class TestThreads:
     def test_pinned_or_not_the_text_is_the_same(self, results: dict[str, Result]) -> None:
         pinned, free = results["pinned threads"].json(), results["threads"].json()
         assert pinned["first"] == pinned["last"] == free["first"] == free["last"]
+
+    @pytest.mark.parametrize("numa", ENGINES_OWN)
+    def test_pin_wins_over_the_engines_own_numa_and_the_run_says_so(
+        self, results: dict[str, Result], numa: str
+    ) -> None:
+        """The engine binds its threads in each graph; we bind them back."""
+        seen = results[numa].json()
+        assert seen["threads"] == {"0": 3, "1": 1}
+        assert "binds the engine's threads anew" in results[numa].stderr
+        assert seen["first"] == seen["last"] == results["threads"].json()["first"]
 
     def test_the_thread_that_calls_the_engine_gets_its_cpus_back(
         self, results: dict[str, Result]
