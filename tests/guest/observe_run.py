@@ -94,8 +94,9 @@ def look_at(
         "anonymous": anonymous_pages(pid),
         "reads": reads_when_pinned(pid, generate_again),
         "status": as_dict(read_mirror_status(pid)),
-        "scratch": scratch_pages(pid),
+        "scratch_before": scratch_pages(pid),
         "inspect": inspect(pid),
+        "scratch_after": scratch_pages(pid),
     }
 
 
