@@ -47,7 +47,7 @@ struct nm_status_copy {
     uint32_t sampled_local; /* of those, pages on `nodes` (rehearsal: on any node) */
     int32_t sample_errno;   /* move_pages refused: sampled_* are 0 */
     uint32_t build_threads;
-    char nodes[24]; /* "0", or "0,1" for a copy that spans a socket */
+    char nodes[24]; /* "0", or "0,1" for a copy that spans a socket; "0-11" for many */
 };
 
 enum nm_buffer_kind { NM_ALLOTTED = 0, NM_COMPUTE = 1, NM_CACHE = 2 };

@@ -19,9 +19,9 @@ static const char *address_at(const struct nm_range *ranges, size_t count, size_
 }
 
 size_t nm_sample_offset(size_t bytes, size_t count, size_t i) {
-    uint64_t part = bytes / count;
-    uint32_t golden = (uint32_t)i * 2654435769u; /* 2^32 / the golden ratio: evenly spread */
-    return (size_t)(part * i + (part * golden >> 32));
+    uint64_t part = bytes / count, high = part >> 32, low = part & UINT32_MAX;
+    uint64_t golden = (uint32_t)i * 2654435769u; /* 2^32 / the golden ratio: evenly spread */
+    return (size_t)(part * i + high * golden + (low * golden >> 32));
 }
 
 static unsigned choose_pages(const struct nm_range *ranges, size_t count, void **pages) {

@@ -28,7 +28,13 @@ static void every_part_is_looked_at_once(void) {
 
 static void a_part_of_some_gibibytes_does_not_overflow(void) {
     size_t bytes = (size_t)SAMPLES << 33;
-    for (size_t i = 0; i < SAMPLES; ++i) CHECK(nm_sample_offset(bytes, SAMPLES, i) >> 33 == i);
+    size_t behind = 0;
+    for (size_t i = 0; i < SAMPLES; ++i) {
+        CHECK(nm_sample_offset(bytes, SAMPLES, i) >> 33 == i);
+        behind += nm_sample_offset(bytes, SAMPLES, i) >> 32 & 1;
+    }
+    CHECK(behind > SAMPLES / 2 - 8 &&
+          behind < SAMPLES / 2 + 8); /* in the second half of its part */
 }
 
 int main(void) {

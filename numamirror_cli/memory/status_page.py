@@ -43,7 +43,8 @@ _RETRY_SECONDS = 0.001
 class Copy:
     """What the CPUs of one node, or of one socket, read.
 
-    node: kernel id, the first one when the copy spans several; nodes: all of them, "0" or "0,1".
+    node: kernel id, the first one when the copy spans several; nodes: all of them, "0", "0,1" or
+    "0-11".
     role: "primary", "replica", "shard" or "part" (of an interleaved copy).
     bytes: GEMM weight bytes that its readers find in it.
     sampled_pages, sampled_local: pages asked of the kernel after the build, and those of them on
