@@ -201,24 +201,32 @@ def numamirror_run(report: Path, *options: str) -> list[str]:
 def finished(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs to the end in the repository's root; what it started ends with it. Fails with the log's
     tail unless it exits 0."""
-    with subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+    # Files: pipes would stay open for as long as a server of a driver that failed.
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as out,
+        tempfile.TemporaryFile("w+", errors="replace") as log,
+    ):
+        process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env=os.environ | environment,
+            stdout=out,
+            stderr=log,
+            start_new_session=True,
+        )
         try:
-            out, log = process.communicate(timeout=TIMEOUT_SECONDS)
+            status: int | str = process.wait(TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            status = f"nothing in {TIMEOUT_SECONDS} seconds"
         finally:
-            # Servers and workers of a driver that failed, which would keep our pipes open.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, f"{command} exited {process.returncode}:\n{log[-4000:]}"
-    return subprocess.CompletedProcess(command, process.returncode, out, log)
+            process.wait()
+        out.seek(0)
+        log.seek(0)
+        done = subprocess.CompletedProcess(command, process.returncode, out.read(), log.read())
+    assert status == 0, f"{command} exited {status}:\n{done.stderr[-4000:]}"
+    return done
 
 
 def driver_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

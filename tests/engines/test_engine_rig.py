@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import fetch
 import gguf
 import moe
 import pytest
-from rig import Engine, run_plain
+from rig import Engine, finished, run_plain
 
 MIB = 2**20
 
@@ -63,3 +64,24 @@ def test_an_interrupted_fetch_leaves_nothing_behind(tmp_path: Path) -> None:
         (partial / "half").write_text("")
         raise fetch.Unavailable("the network went away")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_driver_that_failed_had_started_ends_with_it(tmp_path: Path) -> None:
+    server = tmp_path / "server.pid"
+    with pytest.raises(AssertionError, match=r"exited 3:\nwhat went wrong"):
+        finished(
+            ["sh", "-c", f"sleep 600 & echo $! >'{server}'; echo what went wrong >&2; exit 3"], {}
+        )
+    process = Path(f"/proc/{server.read_text().strip()}")
+    patience = time.monotonic() + 60
+    while is_running(process) and time.monotonic() < patience:
+        time.sleep(0.02)
+    assert not is_running(process)
+
+
+def is_running(process: Path) -> bool:
+    """Not so a zombie that nobody has waited for."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
