@@ -242,6 +242,12 @@ def test_a_copy_that_was_never_sampled_does_not_count_as_local():
     assert page.read().locality == 0.0
 
 
+def test_no_more_pages_are_in_place_than_were_sampled():
+    page = two_copies(primary_local=5000, threads=1)
+    page.layout.thread[0] = ThreadLayout(12, 1, 0, 1000, 0, 3, 0, 0, 0)
+    assert page.read().locality == 1.0
+
+
 def test_before_the_first_read_there_is_no_locality():
     assert two_copies().read().locality is None
 
