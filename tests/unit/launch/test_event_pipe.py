@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from numamirror_cli.launch.event_pipe import EventPipe
-from numamirror_cli.launch.events import MOST_BYTES
+from numamirror_cli.launch.events import MOST_BYTES, read_event
 
 HELLO = json.dumps({"v": 1, "pid": 7, "event": "hello", "version": "1"}).encode()
 
@@ -54,3 +54,10 @@ def test_an_event_in_the_name_of_a_stranger_is_not_believed(pipe: EventPipe) -> 
     write(pipe, HELLO + b"\n")
     assert receive(pipe, ours=8) == []
     assert pipe.ignored == 1
+
+
+def test_an_event_longer_than_any_of_the_shims_is_none() -> None:
+    """A receiver asks for one byte more than that, so that what was cut off is not believed."""
+    padded = HELLO[:-1] + b" " * (MOST_BYTES - len(HELLO)) + b"}"
+    assert read_event(padded) is not None
+    assert read_event(padded[:-1] + b" }") is None

@@ -349,3 +349,13 @@ def test_every_real_machine_gets_a_plan_that_covers_its_cpus(
             assert sorted(readers) == sorted(allowed), name
             if plan.mirrors:
                 assert any(plan.home.node in copy.nodes for copy in plan.copies), name
+
+
+def test_the_home_variable_may_name_memory_without_cpus_and_nodes_that_are_chosen_beat_it(
+    make_root: MakeRoot,
+) -> None:
+    machine = read(make_root({**TWO_NODES, 2: {"cpus": ""}}))
+    plan = plan_for(machine, home_variable="2")
+    assert (plan.home.node, str(plan.policy)) == (2, "preferred:2")
+    chosen = plan_for(machine, Wishes(nodes=frozenset({0, 1})), home_variable="2")
+    assert chosen.home.node == 0

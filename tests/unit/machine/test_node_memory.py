@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from numamirror_cli.machine.nodes import read_nodes
+from numamirror_cli.machine.read import read_machine
 from numamirror_cli.machine.tree import Tree
+from numamirror_cli.plan.ram import available_bytes
 from tests.unit.conftest import MakeRoot
 
 AMOUNTS = {
@@ -30,3 +32,10 @@ def test_page_cache_counts_without_what_must_be_written_first(make_root: MakeRoo
     assert reclaimable_kib(root) == 300 + 200 - 40 - 7
     assert reclaimable_kib(root, Dirty=0, Writeback=0) == 500
     assert reclaimable_kib(root, Dirty=9000) == 0
+
+
+def test_a_part_of_each_node_is_left_to_the_kernel(make_root: MakeRoot) -> None:
+    ample = {"cpus": "0", "mem_mib": 3200, "free_mib": 500}
+    machine = read_machine(make_root({0: ample, 1: {**ample, "cpus": "1", "free_mib": 50}}))
+    assert available_bytes(machine.node(0)) == (500 - 100) << 20
+    assert available_bytes(machine.node(1)) == 0
