@@ -40,7 +40,7 @@ static int open_page(void) {
 }
 
 /* A file that grows past the process's limit ends it (SIGXFSZ), and so does a store to a page for
- * which a full /dev/shm has no room (SIGBUS): both are asked for first. */
+ * which a full /dev/shm has no room, or which somebody has cut off since (SIGBUS). */
 static bool give_size(int fd) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(struct nm_status)) {
@@ -49,7 +49,9 @@ static bool give_size(int fd) {
     }
     if (ftruncate(fd, sizeof(struct nm_status)) != 0) return false;
     errno = posix_fallocate(fd, 0, sizeof(struct nm_status));
-    return errno != ENOSPC;
+    if (errno == ENOSPC) return false;
+    nm_seal_size(fd); /* a file of /dev/shm has no seals */
+    return true;
 }
 
 static struct nm_status *map_page(int fd) {

@@ -60,9 +60,14 @@ int nm_mprotect(void *start, size_t bytes, int rights) {
 }
 
 int nm_memfd(const char *name) {
-    enum { MFD_CLOEXEC = 1 };
-    long fd = syscall(SYS_memfd_create, name, MFD_CLOEXEC);
+    enum { CLOSE_ON_EXEC = 1, ALLOW_SEALING = 2 };
+    long fd = syscall(SYS_memfd_create, name, CLOSE_ON_EXEC | ALLOW_SEALING);
     return fd < 0 ? -errno : (int)fd;
+}
+
+int nm_seal_size(int memfd) {
+    enum { ADD_SEALS = 1033, SEAL = 1, SHRINK = 2, GROW = 4 };
+    return result(fcntl(memfd, ADD_SEALS, SEAL | SHRINK | GROW));
 }
 
 bool nm_thread_status(char *text, size_t bytes) {

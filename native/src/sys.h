@@ -36,6 +36,9 @@ int nm_mprotect(void *start, size_t bytes, int rights);
 /* memfd_create(2), close-on-exec; returns a descriptor or -errno. */
 int nm_memfd(const char *name);
 
+/* Keeps such a file, once it has its size, from being given another by anybody: fcntl(2). */
+int nm_seal_size(int memfd);
+
 /* /proc/thread-self/status (proc(5)), NUL-terminated; false where it cannot be read. */
 bool nm_thread_status(char *text, size_t bytes);
 

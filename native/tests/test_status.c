@@ -67,6 +67,17 @@ static void open_without_standard_streams(void) {
 
 static void it_takes_no_standard_stream_s_place(void) { in_a_child(open_without_standard_streams); }
 
+/* As by "> /proc/PID/fd/N" of the same user: the next store to what is gone would be a SIGBUS. */
+static void open_and_have_it_cut(void) {
+    enum { MOST = 64 };
+    nm_status_open();
+    for (int fd = 3; fd < MOST; ++fd)
+        if (is_the_page(fd) && ftruncate(fd, 0) == 0) printf("fd %d was cut\n", fd);
+    write_everywhere();
+}
+
+static void nobody_can_make_it_shorter(void) { in_a_child(open_and_have_it_cut); }
+
 static bool refuse_memfd(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -99,6 +110,7 @@ int main(void) {
     nm_config.log = true;
     RUN(a_limit_on_files_ends_nobody);
     RUN(it_takes_no_standard_stream_s_place);
+    RUN(nobody_can_make_it_shorter);
     RUN(a_full_shared_memory_ends_nobody);
     return 0;
 }
