@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from numamirror_cli.launch.child import Ending
+from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshots
+from numamirror_cli.report.run_end import print_report
+from tests.unit.conftest import MakeRoot
+from tests.unit.launch.test_strategies import TWO_NODES, planned
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +94,14 @@ def test_a_loaded_shim_is_seen() -> None:
     snapshots.take(os.getpid(), seconds=0)
     snapshots.finish()
     assert snapshots.latest is not None and snapshots.latest.has_shim
+
+
+def test_the_report_says_why_it_has_no_table_of_placement(
+    make_root: MakeRoot, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(make_root(TWO_NODES), "mirror")
+    why = "not allowed to read /proc/7/numa_maps"
+    print_report(plan, Outcome(7, Ending(0, None), 9.0, snapshot_problem=why))
+    assert f"Where its memory lay could not be seen: {why}\n" in capsys.readouterr().err
+    print_report(plan, Outcome(7, Ending(0, None), 0.1))
+    assert "could not be seen" not in capsys.readouterr().err
