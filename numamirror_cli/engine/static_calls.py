@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 # The only machine whose calls the shim can lead elsewhere.
 MACHINE = "EM_X86_64"
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
+# The opcodes of a call, a jump, and a jump on a condition; the distance stands behind them. Not by
+# numpy, which asks for policies of memory when it is imported: a filter may kill for that.
+_CALL = re.compile(rb"[\xe8\xe9]|\x0f[\x80-\x8f]", re.DOTALL)
+_DISTANCE = struct.Struct("<i")
 _FUNCTION, _FILE, _UNDEFINED, _EXECUTABLE = 2, 4, 0, 1
 # One of the engine's files, of which the table tells where they were compiled one by one.
 _OWN_FILE = b"ggml-backend."
@@ -131,23 +136,18 @@ def _calls(file: ELFFile, functions: dict[int, int]) -> Iterator[tuple[int, int]
 
     functions: start -> end.
     """
-    # Here, since most programs hold no engine, and are not to wait for it.
-    import numpy as np
-
+    distance_at = _DISTANCE.unpack_from
     for segment in file.iter_segments("PT_LOAD"):
         if not segment["p_flags"] & _EXECUTABLE:
             continue
-        code = np.frombuffer(segment.data(), dtype=np.uint8)
-        call = (code[:-5] == 0xE8) | (code[:-5] == 0xE9)
-        branch = (code[:-6] == 0x0F) & (code[1:-5] & 0xF0 == 0x80)
-        at = np.concatenate([np.flatnonzero(call) + 1, np.flatnonzero(branch) + 2])
-        distance = np.ndarray(len(code) - 3, "<i4", code, strides=(1,))[at].astype(np.int64)
-        source = segment["p_vaddr"] + at
-        target = source + 4 + distance
-        hit = np.isin(target, list(functions))
-        for place, start in zip(source[hit].tolist(), target[hit].tolist(), strict=True):
-            if not start <= place < functions[start]:
-                yield place, start
+        code, base = segment.data(), segment["p_vaddr"] + _DISTANCE.size
+        for call in _CALL.finditer(code, 0, max(len(code) - _DISTANCE.size, 0)):
+            at = call.end()
+            start = base + at + distance_at(code, at)[0]
+            if start in functions:
+                place = segment["p_vaddr"] + at
+                if not start <= place < functions[start]:
+                    yield place, start
 
 
 def _all_lie_within(functions: list[tuple[int, int]], places: list[int]) -> bool:

@@ -173,14 +173,20 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(("calls", "level"), FILTERS.items(), ids=lambda v: "".join(v))
-def test_the_verdict_under_a_filter_of_system_calls_is_what_then_happens(
-    calls: tuple[str, ...], level: str, tmp_path: Path
-) -> None:
+def filtered(*calls: str) -> tuple[str, ...]:
+    """What starts a command under a filter that does that."""
     under = (sys.executable, str(REPOSITORY / "tests/reliability/refuse.py"), *calls, "--")
     tried = subprocess.run([*under, "/bin/true"], capture_output=True, text=True, check=False)
     if "no seccomp filter" in tried.stderr:
         pytest.skip("this kernel installs no seccomp filter")
+    return under
+
+
+@pytest.mark.parametrize(("calls", "level"), FILTERS.items(), ids=lambda v: "".join(v))
+def test_the_verdict_under_a_filter_of_system_calls_is_what_then_happens(
+    calls: tuple[str, ...], level: str, tmp_path: Path
+) -> None:
+    under = filtered(*calls)
     command = plain(tmp_path)
     said = check(*map(str, command), under=under)
     log, mirror = stand_in.run(tmp_path, command, under)
@@ -190,6 +196,12 @@ def test_the_verdict_under_a_filter_of_system_calls_is_what_then_happens(
     deadly = [call for call in asked if asked[call] == "KILL"]
     assert said["deadly_calls"] == deadly
     assert ("a seccomp filter kills for " in log) == bool(deadly)
+
+
+def test_check_is_not_killed_itself_where_it_looks_into_a_program(tmp_path: Path) -> None:
+    under = filtered("mbind=KILL")
+    verdict = check(*map(str, inside(tmp_path)), under=under)["verdict"]
+    assert "a seccomp filter kills for mbind" in verdict["why"]
 
 
 def test_the_verdict_where_no_code_may_change_is_what_then_happens(tmp_path: Path) -> None:
