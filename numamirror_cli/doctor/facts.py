@@ -16,6 +16,7 @@ from numamirror_cli.machine.read import read_machine
 from numamirror_cli.machine.sockets import packages_of
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.policy import Refusal, probe
+from numamirror_cli.memory.seccomp import try_our_calls
 from numamirror_cli.notice import Notice
 
 if TYPE_CHECKING:
@@ -47,14 +48,16 @@ class Subject:
 class Facts:
     """hidden_nodes: how NUMA is hidden from the kernel, in a sentence, "" when it is not.
 
-    refusals: policy calls that are refused here, None when that was not tried. shim_problem: why
-    there is no shim to preload, None when there is one or it was not looked for.
+    refusals: policy calls that are refused here, None when that was not tried. deadly: our calls
+    for which a filter kills; then none is tried. shim_problem: why there is no shim to preload,
+    None when there is one or it was not looked for.
     """
 
     machine: Machine
     settings: Settings
     hidden_nodes: str = ""
     refusals: tuple[Refusal, ...] | None = None
+    deadly: tuple[str, ...] = ()
     shim_problem: Notice | None = None
     subject: Subject | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -64,12 +67,15 @@ def read_facts(root: Path, environ: Mapping[str, str]) -> Facts:
     """The machine below `root` as this process may use it; policy calls are tried on this one."""
     machine = read_machine(root, environ=environ)
     machine = replace(machine, home=choose_home(machine, None, environ))
-    tried = root == Path("/") and machine.numa
+    ours = root == Path("/")
+    deadly = try_our_calls().deadly if ours else ()
+    tried = ours and machine.numa and not deadly
     return Facts(
         machine=machine,
         settings=read_settings(root),
         hidden_nodes=_hidden_nodes(Tree(root), machine),
         refusals=probe(_a_memory_node(machine)) if tried else None,
+        deadly=deadly,
         environ=environ,
     )
 

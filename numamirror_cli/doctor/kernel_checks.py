@@ -8,6 +8,7 @@ from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts
 from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.memory.kernel import BALANCING_OFF
+from numamirror_cli.memory.seccomp import say_deadly
 from numamirror_cli.report.units import part_of, size
 
 # The kernel's own default (DEFAULT_MAX_MAP_COUNT), which no engine is known to exceed.
@@ -32,6 +33,10 @@ def _shim(facts: Facts) -> Iterator[Check]:
 
 
 def _policy_calls(facts: Facts, several: bool) -> Iterator[Check]:
+    if facts.deadly:
+        notice = say_deadly(facts.deadly)
+        text = f"{notice.why}: a program is started without a policy and without the shim"
+        yield Check("policy calls", BAD, text, notice.remedy)
     if facts.refusals is None:
         return
     if not facts.refusals:

@@ -37,6 +37,9 @@ def read_subject(command: Sequence[str], facts: Facts, *, ours: bool) -> Subject
     subject = Subject(tuple(command), arguments, examination, arguments.model)
     if not subject.model:
         return subject
+    if facts.deadly:  # numpy, by which models are read, asks for policies of memory
+        unread = f"{subject.model} was not read: a seccomp filter kills for calls that this makes"
+        return replace(subject, problem=unread)
     try:
         subject = replace(subject, estimate=_estimate(subject, facts))
     except NumaMirrorError as error:

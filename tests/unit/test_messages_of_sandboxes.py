@@ -102,6 +102,21 @@ def test_a_policy_that_the_kernel_finds_invalid_is_said_to_be_so() -> None:
     )
 
 
+def test_doctor_says_for_what_a_filter_kills_and_is_not_killed(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    refuse = [sys.executable, REPOSITORY / "tests/reliability/refuse.py"]
+    filtered = [*refuse, "mbind=KILL", "get_mempolicy=KILL", "--"]
+    doctor = [sys.executable, "-m", "numamirror_cli", "doctor", "--", "true", "-m", model]
+    done = subprocess.run([*filtered, *doctor], cwd=REPOSITORY, capture_output=True, text=True)
+    if "no seccomp filter" in done.stderr:
+        pytest.skip("this kernel installs no seccomp filter")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1
+    assert "bad policy calls a seccomp filter kills for get_mempolicy, mbind" in said
+    assert "was not read: a seccomp filter kills for calls that this makes" in said
+
+
 def test_a_bench_whose_threads_cannot_be_placed_measures_nothing(tmp_path: Path) -> None:
     program = REPOSITORY / "tests/reliability/refuse.py"
     bench = [sys.executable, "-m", "numamirror_cli", "bench", "--seconds", "0.05"]
