@@ -17,6 +17,7 @@ from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.machine.read import read_machine
 from numamirror_cli.memory.lock_limit import read_lock_limit
+from numamirror_cli.memory.seccomp import say_deadly, try_our_calls
 from numamirror_cli.plan.bandwidth import Bandwidth, bandwidth_by_hand
 from numamirror_cli.plan.bench_result import bandwidth_of, identify
 from numamirror_cli.plan.bench_store import load, load_for
@@ -70,6 +71,10 @@ def command(
         raise click.UsageError("--bandwidth and --bench exclude one another")
     arguments = parse_engine_args([word for word in engine_args if word != "--"])
     rate = None if measured is None else _read_measured(measured)
+    # numpy, by which models are read, asks for policies of memory when it is imported.
+    if deadly := try_our_calls().deadly:
+        notice = say_deadly(deadly)
+        raise NumaMirrorError(f"{model}: cannot be read here: {notice.why}", hint=notice.remedy)
     # Not before the options are known to be right: gguf takes a while to import.
     from numamirror_cli.plan.gguf_header import read_model
 

@@ -117,6 +117,18 @@ def test_doctor_says_for_what_a_filter_kills_and_is_not_killed(tmp_path: Path) -
     assert "was not read: a seccomp filter kills for calls that this makes" in said
 
 
+def test_plan_says_for_what_a_filter_kills_and_is_not_killed(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    refuse = [sys.executable, REPOSITORY / "tests/reliability/refuse.py", "mbind=KILL", "--"]
+    plan = [sys.executable, "-m", "numamirror_cli", "plan", model]
+    done = subprocess.run([*refuse, *plan], cwd=REPOSITORY, capture_output=True, text=True)
+    if "no seccomp filter" in done.stderr:
+        pytest.skip("this kernel installs no seccomp filter")
+    assert done.returncode > 0
+    assert "a seccomp filter kills for mbind" in " ".join(done.stderr.split())
+
+
 def test_a_bench_whose_threads_cannot_be_placed_measures_nothing(tmp_path: Path) -> None:
     program = REPOSITORY / "tests/reliability/refuse.py"
     bench = [sys.executable, "-m", "numamirror_cli", "bench", "--seconds", "0.05"]
