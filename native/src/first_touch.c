@@ -1,6 +1,7 @@
 #include "first_touch.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static const size_t HUGE_PAGE = 2u << 20;
 
 /* Weights that were given huge pages, in no order. */
 static struct nm_shape *given;
-static size_t given_count, given_room;
+static _Atomic size_t given_count;
+static size_t given_room;
 pthread_mutex_t nm_first_touch_lock = NM_LOCK_INITIALIZER;
 
 static uintptr_t first_block(const struct nm_shape *w) {
@@ -146,13 +148,16 @@ static const struct nm_shape *given_at(uintptr_t address) {
 }
 
 uintptr_t nm_middle_of_page(uintptr_t page) {
+    uintptr_t own = page + nm_page_bytes() / 2;
+    /* So with mapped files, for each of whose pages several threads would wait at the lock. */
+    if (atomic_load_explicit(&given_count, memory_order_relaxed) == 0) return own;
     pthread_mutex_lock(&nm_first_touch_lock);
     const struct nm_shape *weight = given_at(page);
     uintptr_t block = page / HUGE_PAGE * HUGE_PAGE;
     bool whole = weight != NULL && block >= first_block(weight) && block < end_of_blocks(weight) &&
                  owner_of_block(weight, block, likely_threads()) >= 0;
     pthread_mutex_unlock(&nm_first_touch_lock);
-    return whole ? block + HUGE_PAGE / 2 : page + nm_page_bytes() / 2;
+    return whole ? block + HUGE_PAGE / 2 : own;
 }
 
 void nm_first_touch_forget(uintptr_t start, size_t bytes) {

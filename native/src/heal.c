@@ -1,13 +1,14 @@
 #include "heal.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "moving.h"
 #include "page_size.h"
 #include "sys.h"
-
-enum { BATCH = 16384 };
 
 /* Pages of the ranges in order, each once; no batch goes on from the probe into the rest. */
 struct walk {
@@ -17,9 +18,26 @@ struct walk {
     size_t probe;   /* pages of it that are still to come */
 };
 
-static size_t next_batch(struct walk *walk, void **pages) {
-    size_t taken = 0, most = walk->probe > 0 && walk->probe < BATCH ? walk->probe : BATCH;
-    while (taken < most && walk->index < walk->count) {
+/* The walk, from which the workers take a batch each, and what came of all of them. */
+struct work {
+    struct walk walk;
+    int node;
+    bool given_up;
+    struct nm_healing healing;
+    struct nm_progress progress;
+    pthread_mutex_t lock;
+};
+
+struct healer {
+    struct work *work;
+    struct nm_batch batch;
+};
+
+/* Faulted in later: that can take its time, and other workers wait for the walk. */
+static void next_batch(struct walk *walk, struct nm_batch *batch, int node) {
+    size_t most = walk->probe > 0 && walk->probe < NM_MOVE_BATCH ? walk->probe : NM_MOVE_BATCH;
+    batch->filled = 0;
+    while (batch->filled < most && walk->index < walk->count) {
         const struct nm_range *range = &walk->ranges[walk->index];
         uintptr_t first = nm_page_at((uintptr_t)range->start);
         uintptr_t page = walk->next > first ? walk->next : first;
@@ -27,57 +45,82 @@ static size_t next_batch(struct walk *walk, void **pages) {
             ++walk->index;
             continue;
         }
-        pages[taken++] = (void *)page;
+        batch->pages[batch->filled] = (void *)page;
+        batch->nodes[batch->filled++] = node;
         walk->next = page + nm_page_bytes();
     }
-    walk->probe -= walk->probe > 0 ? taken : 0;
-    return taken;
+    walk->probe -= walk->probe > 0 ? batch->filled : 0;
 }
 
-static void fault_in(void **pages, size_t count) {
-    for (size_t i = 0; i < count; ++i) (void)*(volatile const char *)pages[i];
+static void fault_in(const struct nm_batch *batch) {
+    for (size_t i = 0; i < batch->filled; ++i) (void)*(volatile const char *)batch->pages[i];
 }
 
 /* A huge page is moved with the first of its pages, and the answers for the others are not to be
  * trusted: ask afresh. */
-static void count_there(struct nm_healing *healing, void **pages, size_t count, int node,
-                        int *status) {
-    if (nm_move_pages(count, pages, NULL, status) != 0) return;
-    healing->pages += count;
-    for (size_t i = 0; i < count; ++i) healing->there += status[i] == node;
+static size_t count_there(struct nm_batch *batch, int node) {
+    if (nm_move_pages(batch->filled, batch->pages, NULL, batch->status) != 0) return 0;
+    size_t there = 0;
+    for (size_t i = 0; i < batch->filled; ++i) there += batch->status[i] == node;
+    return there;
 }
 
-static bool move_batch(struct nm_healing *healing, void **pages, size_t count, int node, int *nodes,
-                       int *status) {
-    for (size_t i = 0; i < count; ++i) nodes[i] = node;
-    fault_in(pages, count);
-    int error = nm_move_pages(count, pages, nodes, status);
-    if (error != 0) healing->error = error;
-    for (size_t i = 0; error == 0 && i < count; ++i)
-        if (status[i] < 0) healing->error = -status[i];
-    count_there(healing, pages, count, node, status);
-    return error == 0 || error == EBUSY;
+static bool probe_failed(const struct work *work) {
+    const struct nm_healing *healing = &work->healing;
+    return work->walk.probe == 0 && healing->pages > 0 && healing->there < healing->pages / 2;
 }
 
-static bool probe_failed(const struct nm_healing *healing, const struct walk *walk) {
-    return walk->probe == 0 && healing->pages > 0 && healing->there < healing->pages / 2;
+static void book(struct work *work, const struct nm_batch *batch, size_t there, bool refused) {
+    work->healing.pages += batch->filled;
+    work->healing.there += there;
+    if (batch->error != 0) work->healing.error = batch->error;
+    work->given_up = work->given_up || refused || probe_failed(work);
+}
+
+static void heal_in_turn(void *worker) {
+    struct healer *healer = worker;
+    struct work *work = healer->work;
+    struct nm_batch *batch = &healer->batch;
+    pthread_mutex_lock(&work->lock);
+    bool probing = work->walk.probe > 0;
+    while (!work->given_up && (work->walk.probe > 0) == probing) {
+        next_batch(&work->walk, batch, work->node);
+        if (batch->filled == 0) break;
+        pthread_mutex_unlock(&work->lock);
+        fault_in(batch);
+        int error = nm_batch_move(batch);
+        size_t there = count_there(batch, work->node);
+        nm_progress_add(&work->progress, batch->filled * nm_page_bytes());
+        pthread_mutex_lock(&work->lock);
+        book(work, batch, there, error != 0 && error != EBUSY);
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* The probe alone, and then, unless that was all or went nowhere, the rest together. */
+static void heal_all(struct work *work, struct healer *healers, unsigned count) {
+    if (work->walk.probe > 0) heal_in_turn(healers);
+    if (!work->given_up && work->walk.probe == 0)
+        nm_move_together(heal_in_turn, healers, sizeof *healers, count);
 }
 
 struct nm_healing nm_heal(const struct nm_range *ranges, size_t count, int node,
                           size_t probe_bytes) {
-    struct nm_healing healing = {0};
-    struct walk walk = {.ranges = ranges, .count = count, .probe = probe_bytes / nm_page_bytes()};
-    void **pages = calloc(BATCH, sizeof *pages);
-    int *nodes = calloc(BATCH, sizeof *nodes), *status = calloc(BATCH, sizeof *status);
-    if (pages == NULL || nodes == NULL || status == NULL) healing.error = ENOMEM;
-    size_t taken;
-    while (pages != NULL && nodes != NULL && status != NULL && !probe_failed(&healing, &walk) &&
-           (taken = next_batch(&walk, pages)) > 0)
-        if (!move_batch(&healing, pages, taken, node, nodes, status)) break;
-    free(pages);
-    free(nodes);
-    free(status);
-    return healing;
+    struct work work = {.walk = {.ranges = ranges, .count = count},
+                        .node = node,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    unsigned movers = nm_movers();
+    struct healer *healers = calloc(movers, sizeof *healers);
+    if (healers == NULL) return (struct nm_healing){.error = ENOMEM};
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += ranges[i].bytes;
+    for (unsigned i = 0; i < movers; ++i) healers[i].work = &work;
+    work.walk.probe = probe_bytes / nm_page_bytes();
+    nm_progress_begin(&work.progress, bytes);
+    heal_all(&work, healers, movers);
+    nm_progress_end(&work.progress);
+    free(healers);
+    return work.healing;
 }
 
 const char *nm_heal_reason(int error) {

@@ -1,7 +1,7 @@
 #include "interleave.h"
 
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,23 +9,29 @@
 #include "events.h"
 #include "filter.h"
 #include "heal.h"
+#include "moving.h"
 #include "observe.h"
 #include "page_size.h"
 #include "refusal.h"
 #include "sys.h"
 
-enum { BATCH = 16384 };
-
 static const uintptr_t BLOCK = 2u << 20; /* a huge page moves as a whole */
 
-/* Memory for one call of move_pages, and what came of all of them. */
-struct spreading {
-    void *pages[BATCH];
-    int target[BATCH], status[BATCH];
-    size_t filled;
+/* The new weights, which the workers take one after the other. */
+struct work {
+    struct nm_table *table;
+    const bool *is_new;
     int nodes[NM_MAX_COPIES * NM_MAX_NODES_PER_COPY], node_count;
+    _Atomic size_t next;
+    _Atomic int asking; /* errno of asking where pages are: the end of it */
+    struct nm_progress progress;
+};
+
+/* A worker: memory for one call of move_pages, and what came of all of them. */
+struct spreading {
+    struct work *work;
+    struct nm_batch batch;
     size_t moved; /* bytes of weights that were not yet spread */
-    int error;    /* of a move; 0 when all pages were moved */
 };
 
 static int list_nodes(int *nodes) {
@@ -53,39 +59,30 @@ void nm_interleave_ahead(uintptr_t start, size_t bytes) {
     if (error != 0) nm_say_refused(NM_MBIND, error, "weights are spread by moving their pages");
 }
 
-static void move_batch(struct spreading *s) {
-    if (s->filled == 0) return;
-    int error = nm_move_pages(s->filled, s->pages, s->target, s->status);
-    if (error != 0) s->error = error;
-    for (size_t i = 0; error == 0 && i < s->filled; ++i)
-        if (s->status[i] < 0) s->error = -s->status[i];
-    s->filled = 0;
-}
-
-/* Faulted in, so that it has a place. */
 static void spread(struct spreading *s, const struct nm_weight *weight) {
     uintptr_t end = weight->start + weight->bytes;
+    const struct work *work = s->work;
     for (uintptr_t page = nm_page_at(weight->start); page < end; page += nm_page_bytes()) {
-        (void)*(volatile const char *)(page < weight->start ? weight->start : page);
-        s->pages[s->filled] = (void *)page;
-        s->target[s->filled++] = s->nodes[page / BLOCK % (uintptr_t)s->node_count];
-        if (s->filled == BATCH) move_batch(s);
+        nm_batch_add(&s->batch, page, page < weight->start ? weight->start : page,
+                     work->nodes[page / BLOCK % (uintptr_t)work->node_count]);
+        if (s->batch.filled < NM_MOVE_BATCH && page + nm_page_bytes() < end) continue;
+        nm_batch_move(&s->batch);
+        s->batch.filled = 0;
     }
-    move_batch(s);
     s->moved += weight->bytes;
 }
 
 /* What is due to a copy's node, or nodes, of 256 pages. */
-static int due_256(const struct spreading *s, int copy) {
-    return 256 * nm_config.copy[copy].node_count / s->node_count;
+static int due_256(const struct work *work, int copy) {
+    return 256 * nm_config.copy[copy].node_count / work->node_count;
 }
 
 /* No share is further off than a sample of an even spread is in one case of some hundreds: three
  * times the root of p (1 - p) / pages. */
-static bool is_even(const struct spreading *s, const struct nm_weight *weight) {
+static bool is_even(const struct work *work, const struct nm_weight *weight) {
     long pages = (long)nm_observe_pages(weight);
     for (int copy = 0; copy < nm_config.copies; ++copy) {
-        long due = due_256(s, copy), off = weight->local_256[copy] - due;
+        long due = due_256(work, copy), off = weight->local_256[copy] - due;
         if (off * off * pages > 9 * due * (256 - due)) return false;
     }
     return true;
@@ -95,9 +92,26 @@ static bool is_even(const struct spreading *s, const struct nm_weight *weight) {
 static int spread_unless_even(struct spreading *s, struct nm_weight *weight) {
     bool changed = false;
     int error = nm_observe_weight(weight, &changed);
-    if (error != 0 || is_even(s, weight)) return error;
+    if (error != 0 || is_even(s->work, weight)) return error;
     spread(s, weight);
     return nm_observe_weight(weight, &changed);
+}
+
+static void spread_in_turn(void *worker) {
+    struct spreading *s = worker;
+    struct work *work = s->work;
+    size_t i;
+    while ((i = atomic_fetch_add(&work->next, 1)) < work->table->count) {
+        struct nm_weight *weight = &work->table->weights[i];
+        if (!work->is_new[i] || atomic_load(&work->asking) != 0) continue;
+        int error = spread_unless_even(s, weight);
+        if (error != 0) {
+            atomic_store(&work->asking, error);
+            continue;
+        }
+        weight->state = NM_WEIGHT_INTERLEAVED;
+        nm_progress_add(&work->progress, weight->bytes);
+    }
 }
 
 /* ---- saying where they are ---- */
@@ -114,21 +128,21 @@ static double share_of(const struct nm_table *table, int copy) {
     return pages == 0 ? 0 : there * 100 / pages;
 }
 
-static void say(const struct nm_table *table, const struct spreading *s, double seconds) {
+static void say(const struct work *work, size_t moved, int error, double seconds) {
     char where[320] = "", what[448];
     bool even = true;
     for (int copy = 0; copy < nm_config.copies; ++copy) {
-        double share = share_of(table, copy), due = due_256(s, copy) / 2.56;
+        double share = share_of(work->table, copy), due = due_256(work, copy) / 2.56;
         even = even && share > due * 0.75 && share < due * 1.25;
         size_t at = strlen(where);
         snprintf(where + at, sizeof where - at, "%s%.0f %% on node %s", at == 0 ? "" : ", ", share,
                  nm_config.copy[copy].nodes_text);
     }
     snprintf(what, sizeof what, "interleave: of the sampled pages of weights %s", where);
-    if (s->moved > 0)
+    if (moved > 0)
         snprintf(what + strlen(what), sizeof what - strlen(what),
-                 "; pages of %.0f MiB were moved in %.2f s", (double)s->moved / (1 << 20), seconds);
-    nm_note(even ? "info" : "warn", what, even ? "" : nm_heal_reason(s->error), "");
+                 "; pages of %.0f MiB were moved in %.2f s", (double)moved / (1 << 20), seconds);
+    nm_note(even ? "info" : "warn", what, even ? "" : nm_heal_reason(error), "");
 }
 
 static double now(void) {
@@ -137,21 +151,39 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-const char *nm_interleave(struct nm_table *table, const bool *is_new) {
-    static struct spreading spreading; /* under the registry's lock */
-    struct spreading *s = &spreading;
-    if (nm_config.rehearsal != 0) return "a rehearsal has no nodes to spread pages over";
-    s->node_count = list_nodes(s->nodes);
-    s->moved = 0;
-    s->error = 0;
+static size_t bytes_to_spread(const struct work *work) {
+    size_t sum = 0;
+    for (size_t i = 0; i < work->table->count; ++i)
+        if (work->is_new[i]) sum += work->table->weights[i].bytes;
+    return sum;
+}
+
+static void spread_all(struct work *work, struct spreading *workers, unsigned count) {
     double start = now();
+    size_t moved = 0;
     int error = 0;
-    for (size_t i = 0; i < table->count && error == 0; ++i) {
-        if (!is_new[i]) continue;
-        error = spread_unless_even(s, &table->weights[i]);
-        if (error == 0) table->weights[i].state = NM_WEIGHT_INTERLEAVED;
+    for (unsigned i = 0; i < count; ++i) workers[i].work = work;
+    nm_progress_begin(&work->progress, bytes_to_spread(work));
+    nm_move_together(spread_in_turn, workers, sizeof *workers, count);
+    nm_progress_end(&work->progress);
+    for (unsigned i = 0; i < count; ++i) {
+        moved += workers[i].moved;
+        if (workers[i].batch.error != 0) error = workers[i].batch.error;
     }
-    if (error == 0) say(table, s, now() - start);
+    if (atomic_load(&work->asking) == 0) say(work, moved, error, now() - start);
+}
+
+const char *nm_interleave(struct nm_table *table, const bool *is_new) {
+    static struct spreading alone; /* where memory is short; under the registry's lock */
+    struct work work = {.table = table, .is_new = is_new};
+    if (nm_config.rehearsal != 0) return "a rehearsal has no nodes to spread pages over";
+    unsigned count = nm_movers();
+    struct spreading *workers = calloc(count, sizeof *workers);
+    work.node_count = list_nodes(work.nodes);
+    alone = (struct spreading){0};
+    spread_all(&work, workers == NULL ? &alone : workers, workers == NULL ? 1 : count);
+    free(workers);
+    int error = atomic_load(&work.asking);
     if (error == 0) return "";
     nm_say_refused(NM_MOVE_PAGES, error, "where the weights' pages are is not known");
     return "where the weights' pages are is not known: move_pages is refused";

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "filter.h"
 #include "first_touch.h"
+#include "moving.h"
 #include "page_size.h"
 #include "partition.h"
 #include "registry.h"
@@ -14,42 +15,40 @@
 #include "sys.h"
 #include "tell.h"
 
-enum { BATCH = 16384 };
-
 struct nm_shard_pages nm_shard_pages[NM_MAX_COPIES];
 
-/* Memory for one call of move_pages, and what came of all of them. */
-struct placing {
-    void *pages[BATCH];
-    int nodes[BATCH], status[BATCH], owners[BATCH]; /* moved to, found on, read by */
-    int wanted[BATCH];                              /* nodes of the readers */
-    size_t filled;
-    size_t done; /* bytes of weights */
-    struct nm_placed sum;
+/* All weights, which the workers take one after the other. */
+struct work {
+    struct nm_table *table;
+    int threads;
+    _Atomic size_t next;
+    struct nm_progress progress;
 };
 
-/* The call succeeds although pages stay; each then says why. */
-static int move_to_nodes(struct placing *p) {
-    int error = nm_move_pages(p->filled, p->pages, p->nodes, p->status);
-    for (size_t i = 0; error == 0 && i < p->filled; ++i)
-        if (p->status[i] < 0) error = -p->status[i];
-    return error;
-}
+/* A worker: memory for one call of move_pages, and what came of all of them. */
+struct placing {
+    struct work *work;
+    struct nm_batch batch;
+    int owners[NM_MOVE_BATCH]; /* read by */
+    int wanted[NM_MOVE_BATCH]; /* nodes of the readers */
+    struct nm_placed sum;
+    struct nm_shard_pages pages[NM_MAX_COPIES];
+};
 
 static void move_batch(struct placing *p) {
-    if (p->filled == 0) return;
-    int error = nm_config.rehearsal != 0 ? 0 : move_to_nodes(p);
-    if (error != 0) p->sum.error = error;
-    error = nm_move_pages(p->filled, p->pages, NULL, p->status);
-    if (error != 0) p->sum.error = error;
-    for (size_t i = 0; i < p->filled; ++i) {
-        bool there = error == 0 && (nm_config.rehearsal != 0 || p->status[i] == p->wanted[i]);
+    struct nm_batch *batch = &p->batch;
+    if (batch->filled == 0) return;
+    if (nm_config.rehearsal == 0) nm_batch_move(batch);
+    int error = nm_move_pages(batch->filled, batch->pages, NULL, batch->status);
+    if (error != 0) batch->error = error;
+    for (size_t i = 0; i < batch->filled; ++i) {
+        bool there = error == 0 && (nm_config.rehearsal != 0 || batch->status[i] == p->wanted[i]);
         p->sum.local += there;
-        ++nm_shard_pages[p->owners[i]].asked;
-        nm_shard_pages[p->owners[i]].local += there;
+        ++p->pages[p->owners[i]].asked;
+        p->pages[p->owners[i]].local += there;
     }
-    p->sum.asked += p->filled;
-    p->filled = 0;
+    p->sum.asked += batch->filled;
+    batch->filled = 0;
 }
 
 /* The nodes of a socket take its pages in turn. */
@@ -64,32 +63,52 @@ static int owner_at(const struct nm_weight *weight, uintptr_t address, int threa
     return nm_partition_owner(address - weight->start, weight->slab_bytes, weight->rows, threads);
 }
 
-/* A page goes to the owner of its middle, a huge one to that of its own; faulted in, so that it
- * has a place. */
-static void add_page(struct placing *p, const struct nm_weight *weight, uintptr_t page,
-                     int threads) {
-    int reader = owner_at(weight, page + nm_page_bytes() / 2, threads);
-    int owner = owner_at(weight, nm_middle_of_page(page), threads);
-    (void)*(volatile const char *)(page < weight->start ? weight->start : page);
-    p->pages[p->filled] = (void *)page;
-    p->owners[p->filled] = reader;
-    p->wanted[p->filled] = node_for(&nm_config.copy[reader], page);
-    p->nodes[p->filled++] = node_for(&nm_config.copy[owner], page);
-    if (p->filled == BATCH) move_batch(p);
+/* A page goes to the owner of its middle, a huge one to that of its own. */
+static void add_page(struct placing *p, const struct nm_weight *weight, uintptr_t page) {
+    int reader = owner_at(weight, page + nm_page_bytes() / 2, p->work->threads);
+    int owner = owner_at(weight, nm_middle_of_page(page), p->work->threads);
+    p->owners[p->batch.filled] = reader;
+    p->wanted[p->batch.filled] = node_for(&nm_config.copy[reader], page);
+    nm_batch_add(&p->batch, page, page < weight->start ? weight->start : page,
+                 node_for(&nm_config.copy[owner], page));
+    if (p->batch.filled == NM_MOVE_BATCH) move_batch(p);
 }
 
-static void place_weight(struct placing *p, struct nm_weight *weight, int threads) {
+static void place_weight(struct placing *p, struct nm_weight *weight) {
     size_t asked = p->sum.asked, local = p->sum.local;
     uintptr_t end = weight->start + weight->bytes;
     for (uintptr_t page = nm_page_at(weight->start); page < end; page += nm_page_bytes())
-        add_page(p, weight, page, threads);
+        add_page(p, weight, page);
     move_batch(p);
     size_t pages = p->sum.asked - asked;
     uint16_t share = pages == 0 ? 0 : (uint16_t)((p->sum.local - local) * 256 / pages);
     for (int copy = 0; copy < nm_config.copies; ++copy) weight->local_256[copy] = share;
     weight->state = NM_WEIGHT_SHARDED;
-    p->done += weight->bytes;
-    nm_shard_say_progress(p->done, p->sum.bytes);
+    nm_progress_add(&p->work->progress, weight->bytes);
+}
+
+static void place_in_turn(void *worker) {
+    struct placing *p = worker;
+    struct nm_table *table = p->work->table;
+    size_t i;
+    while ((i = atomic_fetch_add(&p->work->next, 1)) < table->count)
+        if (table->weights[i].state != NM_WEIGHT_SMALL) place_weight(p, &table->weights[i]);
+}
+
+static struct nm_placed sum_of(const struct placing *workers, unsigned count) {
+    struct nm_placed sum = {0};
+    memset(nm_shard_pages, 0, sizeof nm_shard_pages);
+    for (unsigned i = 0; i < count; ++i) {
+        const struct placing *p = &workers[i];
+        sum.asked += p->sum.asked;
+        sum.local += p->sum.local;
+        if (p->batch.error != 0) sum.error = p->batch.error;
+        for (int copy = 0; copy < nm_config.copies; ++copy) {
+            nm_shard_pages[copy].asked += p->pages[copy].asked;
+            nm_shard_pages[copy].local += p->pages[copy].local;
+        }
+    }
+    return sum;
 }
 
 static uint64_t now_ns(void) {
@@ -98,21 +117,30 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static size_t bytes_to_place(const struct nm_table *table) {
+    size_t sum = 0;
+    for (size_t i = 0; i < table->count; ++i)
+        if (table->weights[i].state != NM_WEIGHT_SMALL) sum += table->weights[i].bytes;
+    return sum;
+}
+
 static void place_all(struct nm_table *table, int threads) {
-    struct placing *p = calloc(1, sizeof *p);
-    if (p == NULL) return;
-    memset(nm_shard_pages, 0, sizeof nm_shard_pages);
+    struct work work = {.table = table, .threads = threads};
+    unsigned count = nm_movers();
+    struct placing *workers = calloc(count, sizeof *workers);
+    if (workers == NULL) return;
+    for (unsigned i = 0; i < count; ++i) workers[i].work = &work;
     uint64_t start = now_ns();
-    for (size_t i = 0; i < table->count; ++i)
-        if (table->weights[i].state != NM_WEIGHT_SMALL) p->sum.bytes += table->weights[i].bytes;
-    for (size_t i = 0; i < table->count; ++i)
-        if (table->weights[i].state != NM_WEIGHT_SMALL)
-            place_weight(p, &table->weights[i], threads);
-    p->sum.ns = now_ns() - start;
-    p->sum.huge = nm_first_touch_huge_bytes();
-    nm_tell(table, nm_shard_say_placed(&p->sum, threads));
+    nm_progress_begin(&work.progress, bytes_to_place(table));
+    nm_move_together(place_in_turn, workers, sizeof *workers, count);
+    nm_progress_end(&work.progress);
+    struct nm_placed sum = sum_of(workers, count);
+    free(workers);
+    sum.ns = now_ns() - start;
+    sum.bytes = work.progress.bytes;
+    sum.huge = nm_first_touch_huge_bytes();
+    nm_tell(table, nm_shard_say_placed(&sum, threads));
     nm_tell_coverage();
-    free(p);
 }
 
 void nm_shard_place(int threads) {

@@ -58,14 +58,6 @@ const char *nm_shard_say_placed(const struct nm_placed *placed, int threads) {
     return why;
 }
 
-void nm_shard_say_progress(size_t done, size_t bytes) {
-    static size_t said; /* under the registry's lock */
-    if (done < said) said = 0;
-    if (done < bytes && done - said < bytes / 100) return; /* the last one ends the bar */
-    said = done;
-    nm_event("placing", "\"done_bytes\":%zu,\"bytes\":%zu", done, bytes);
-}
-
 /* ---- what was noted while a graph ran ---- */
 
 enum noted { PIN_UNDONE, MIXED_AMX, MIXED, NOTES };

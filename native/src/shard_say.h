@@ -1,4 +1,4 @@
-/* What shard says of itself: how far it got, what it does not give, and what undoes it. */
+/* What shard says of itself: where the rows are, what it does not give, and what undoes it. */
 #ifndef NM_SHARD_SAY_H
 #define NM_SHARD_SAY_H
 
@@ -17,9 +17,6 @@ struct nm_placed {
 
 /* Says where the rows are now; returns why not all are with their readers, "" when they are. */
 const char *nm_shard_say_placed(const struct nm_placed *placed, int threads);
-
-/* Bytes of weights gone through, for a progress bar: at most a hundred times. */
-void nm_shard_say_progress(size_t done, size_t bytes);
 
 /* A thread was bound by somebody else after we had bound it. Safe on the hot path. */
 void nm_shard_pin_undone(void);

@@ -1,4 +1,4 @@
-"""A progress bar on stderr while weights are copied or placed; none where stderr is no terminal."""
+"""A progress bar on stderr while weights are copied or moved; none where stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _FOLLOWED = ("build", "progress", "replica", "placing")
 
-# In the place of a copy's number: the rows of the one copy.
-_ROWS = -1
+# In the place of a copy's number: pages that are moved where they are, by whatever strategy.
+_PAGES = -1
 
 
 class ReplicaProgress:
-    """One bar per copy that is being filled, and one for rows that are being placed; each is gone
+    """One bar per copy that is being filled, and one for pages that are being moved; each is gone
     when it is complete."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class ReplicaProgress:
         """Follow a build, progress, replica or placing event. Others are none of its business."""
         if event.name not in _FOLLOWED or not _stderr_is_terminal():
             return
-        key = (event.pid, _ROWS if event.name == "placing" else event.number("copy"))
+        key = (event.pid, _PAGES if event.name == "placing" else event.number("copy"))
         if event.name == "placing":
-            self._follow_rows(key, event)
+            self._follow_pages(key, event)
         elif event.name == "build":
             label = f"{where_of_copy(event)}: replica of {size(event.number('bytes'))}"
             self._begin(key, label, event)
@@ -53,10 +53,10 @@ class ReplicaProgress:
         if progress is not None:
             progress.stop()
 
-    def _follow_rows(self, key: tuple[int, int], event: Event) -> None:
+    def _follow_pages(self, key: tuple[int, int], event: Event) -> None:
         done, total = event.number("done_bytes"), event.number("bytes")
         if key not in self._tasks:
-            self._begin(key, f"rows to their readers, {size(total)}", event)
+            self._begin(key, f"pages to their nodes, {size(total)}", event)
         if self._progress is not None:
             self._progress.update(self._tasks[key], completed=done)
             self._progress.refresh()

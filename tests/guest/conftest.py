@@ -58,9 +58,10 @@ def probing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """probing.c on the shim's own source, built."""
     program = tmp_path_factory.mktemp("probing") / "probing"
     native = HERE.parents[1] / "native" / "src"
-    needed = ("heal.c", "page_size.c", "sys.c")
+    needed = ("heal.c", "moving.c", "page_size.c", "sys.c")
     sources = [HERE / "probing.c", *(native / name for name in needed)]
-    subprocess.run(["cc", "-std=gnu11", f"-I{native}", "-o", program, *sources], check=True)
+    options = ["-std=gnu11", "-pthread", f"-I{native}", f"-I{native.parent / 'include'}"]
+    subprocess.run(["cc", *options, "-o", program, *sources], check=True)
     return program
 
 

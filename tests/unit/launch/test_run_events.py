@@ -83,7 +83,7 @@ def test_on_a_terminal_a_bar_shows_rows_on_their_way_and_goes_away(
 ) -> None:
     program = python_script("from tests.unit.launch import speaker; speaker.shard()")
     shown = shown_on_a_terminal(program, shim_env)
-    assert b"rows to their readers, 235 MiB" in shown and b" 43 %" in shown
+    assert b"pages to their nodes, 235 MiB" in shown and b" 43 %" in shown
 
 
 def test_what_shard_placed_is_said_with_its_share_and_time() -> None:

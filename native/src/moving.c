@@ -1,0 +1,100 @@
+#include "moving.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "config.h"
+#include "events.h"
+#include "sys.h"
+
+enum { MOST_MOVERS = 8 };
+
+/* ---- a batch ---- */
+
+void nm_batch_add(struct nm_batch *batch, uintptr_t page, uintptr_t address, int node) {
+    (void)*(volatile const char *)address;
+    batch->pages[batch->filled] = (void *)page;
+    batch->nodes[batch->filled++] = node;
+}
+
+/* The call succeeds although pages stay; each then says why. */
+int nm_batch_move(struct nm_batch *batch) {
+    int error = nm_move_pages(batch->filled, batch->pages, batch->nodes, batch->status);
+    if (error != 0) batch->error = error;
+    for (size_t i = 0; error == 0 && i < batch->filled; ++i)
+        if (batch->status[i] < 0) batch->error = -batch->status[i];
+    return error;
+}
+
+/* ---- how far it is ---- */
+
+static const uint64_t INTERVAL_NS = 100000000u;
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void tell(struct nm_progress *progress) {
+    progress->said = progress->done;
+    progress->said_ns = now_ns();
+    nm_event("placing", "\"done_bytes\":%zu,\"bytes\":%zu", progress->done, progress->bytes);
+}
+
+void nm_progress_begin(struct nm_progress *progress, size_t bytes) {
+    *progress = (struct nm_progress){
+        .bytes = bytes, .said_ns = now_ns(), .lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void nm_progress_add(struct nm_progress *progress, size_t bytes) {
+    pthread_mutex_lock(&progress->lock);
+    progress->done += bytes;
+    if (progress->done > progress->bytes) progress->done = progress->bytes;
+    if (now_ns() >= progress->said_ns + INTERVAL_NS) tell(progress);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void nm_progress_end(struct nm_progress *progress) {
+    progress->done = progress->bytes;
+    if (progress->said > 0 && progress->said < progress->bytes) tell(progress);
+}
+
+/* ---- threads ---- */
+
+unsigned nm_movers(void) {
+    return nm_config.copies < 1             ? 1
+           : nm_config.copies > MOST_MOVERS ? MOST_MOVERS
+                                            : (unsigned)nm_config.copies;
+}
+
+struct mover {
+    void (*work)(void *worker);
+    void *worker;
+    pthread_t thread;
+};
+
+static void *run(void *argument) {
+    struct mover *mover = argument;
+    mover->work(mover->worker);
+    return NULL;
+}
+
+void nm_move_together(void (*work)(void *worker), void *workers, size_t worker_bytes,
+                      unsigned count) {
+    struct mover movers[MOST_MOVERS];
+    unsigned others = 0;
+    sigset_t all, before; /* the engine's signals stay with the engine's threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (others + 1 < count && others < MOST_MOVERS) {
+        struct mover *mover = &movers[others];
+        mover->work = work;
+        mover->worker = (char *)workers + (others + 1) * worker_bytes;
+        if (pthread_create(&mover->thread, NULL, run, mover) != 0) break;
+        ++others;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    work(workers);
+    for (unsigned i = 0; i < others; ++i) pthread_join(movers[i].thread, NULL);
+}
