@@ -62,7 +62,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
 
 def interleaved(name: str, path: Path) -> Step:
     options = ("--strategy", "interleave", "--verbose")
-    return steps.observed_run(name, path, *options, "--min-size", "1", reads=False)
+    return steps.observed_run(name, path, *options, "--min-size", "1", reads=name == "mapped")
 
 
 def what_holds(name: str, *options: str, arguments: tuple[str, ...] = ()) -> Step:
@@ -140,6 +140,14 @@ def test_interleave_spreads_the_weights_and_nothing_else(
     other = seen["anonymous"]["prefer:1"]
     assert sum(other.values()) > 1000
     assert other["1"] / sum(other.values()) > 0.95
+
+
+def test_weights_that_interleave_spread_are_half_local_to_each_node(
+    results: dict[str, Result],
+) -> None:
+    seen = results["mapped"].json()
+    for node, share in local_shares(seen).items():
+        assert share == pytest.approx(0.5, abs=0.15), node  # they have seven huge pages in all
 
 
 @pytest.mark.parametrize("name", INTERLEAVED)
