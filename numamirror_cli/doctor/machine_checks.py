@@ -59,7 +59,7 @@ def _nodes(machine: Machine) -> Check:
         )
     idle = [n.id for n in machine.nodes if not n.cpus and n.can_hold_a_copy and n.id not in mirror]
     also = f"; {name_nodes(idle)} without CPUs: used only when named with --nodes" if idle else ""
-    if not mirror:
+    if not any(node.allowed_cpus for node in machine.nodes if node.id in mirror):
         return Check("nodes", OK, f"no node has both CPUs and memory that may be used{also}")
     if len(mirror) == 1:
         text = f"only {name_nodes(mirror)} has both CPUs and memory: nothing to mirror{also}"

@@ -91,6 +91,14 @@ def test_m02_a_node_of_which_no_cpu_is_allowed_is_named(make_root: MakeRoot) -> 
     assert "only node 0 has both CPUs and memory" in found["nodes"].text
 
 
+def test_the_cpus_of_one_node_and_the_memory_of_another_make_no_mirror_node(
+    make_root: MakeRoot,
+) -> None:
+    status = {"Cpus_allowed_list": "0-7", "Mems_allowed_list": "1"}
+    found = checks_of(make_root(TWO, status=status))["nodes"]
+    assert found.text.startswith("no node has both CPUs and memory that may be used")
+
+
 def test_s02_a_node_outside_the_cpuset_is_named_with_who_reads_elsewhere(
     make_root: MakeRoot,
 ) -> None:
