@@ -85,7 +85,7 @@ def test_a_bench_that_cannot_be_kept_is_shown_all_the_same() -> None:
 
 
 def test_a_process_that_ends_while_it_is_waited_for_is_said_to_have_ended() -> None:
-    with subprocess.Popen(["sleep", "1.5"]) as process:
+    with subprocess.Popen(["sleep", "4"]) as process:
         wait = ("--until-settled", "--interval", "0.05", "--quiet-for", "30")
         done = numamirror("inspect", *wait, str(process.pid))
     assert done.returncode == 1

@@ -15,15 +15,22 @@ from numamirror_cli.memory.numa_maps import read_numa_maps
 from numamirror_cli.memory.process import is_same, read_major_faults, read_process
 from numamirror_cli.memory.threads import read_threads
 from tests.unit.conftest import write
+from tests.unit.launch.listener import eventually
 from tests.unit.memory.as_nobody import as_nobody
 
 
 @pytest.fixture
 def sleeper():
     child = subprocess.Popen(["sleep", "60"])
+    # The kernel lets Popen go on a little before name and arguments are in place.
+    eventually(lambda: has_arguments(child.pid), "its arguments to be there")
     yield child
     child.kill()
     child.wait()
+
+
+def has_arguments(pid: int) -> bool:
+    return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
 
 
 def test_a_process_is_described_by_its_name_and_command_line(sleeper):
@@ -38,6 +45,7 @@ def test_a_name_with_parentheses_and_blanks_is_read_whole(tmp_path):
     program.symlink_to("/bin/sleep")
     child = subprocess.Popen([program, "60"])
     try:
+        eventually(lambda: has_arguments(child.pid), "its arguments to be there")
         assert read_process(child.pid).command == "a) R (b"
     finally:
         child.kill()
