@@ -8,6 +8,7 @@
 
 #include "lock.h"
 #include "static_program.h"
+#include "thread.h"
 
 enum { MAX_MODULES = 64 };
 
@@ -123,6 +124,12 @@ static void *handle_of(const void *address, char *path, size_t bytes) {
     return dlopen(main_program ? NULL : map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+static bool has_none(void *const *real) {
+    for (int i = 0; i < NM_SYMBOLS; ++i)
+        if (real[i] != NULL) return false;
+    return true;
+}
+
 static bool bind(struct nm_module *module, const void *address) {
     struct extent_query query = {.address = (uintptr_t)address};
     if (dl_iterate_phdr(find_extent, &query) == 0) return false;
@@ -135,6 +142,7 @@ static bool bind(struct nm_module *module, const void *address) {
             module->inside ? nm_static_function(i) : find_real(handle, symbols[i].name);
     if (handle != NULL) dlclose(handle);
     module->has_op_seam = module->real[NM_SYM_ggml_cpu_extra_compute_forward] != NULL;
+    module->passes_on = module->low == own_base() || has_none(module->real);
     return true;
 }
 
@@ -159,18 +167,32 @@ static struct nm_module *stranger(void) {
     static struct nm_module module;
     for (int i = 0; i < NM_SYMBOLS; ++i)
         if (module.real[i] == NULL) module.real[i] = find_real(NULL, symbols[i].name);
+    module.passes_on = has_none(module.real);
     return &module;
+}
+
+static struct nm_module *last_engine(void) {
+    for (int i = atomic_load_explicit(&module_count, memory_order_acquire); i-- > 0;)
+        if (!modules[i].passes_on) return &modules[i];
+    return NULL;
+}
+
+/* The engine whose function ended in a jump to a seam, whose caller is `module`. */
+static struct nm_module *engine_behind(struct nm_module *module) {
+    struct nm_module *engine = nm_thread.called != NULL ? nm_thread.called : last_engine();
+    return engine != NULL ? engine : module;
 }
 
 struct nm_module *nm_module_at(const void *address) {
     struct nm_module *module = bound_module_at(address);
-    if (module != NULL) return module;
-    int saved = errno;
-    struct nm_module found = {0};
-    if (bind(&found, address)) module = add(&found, address);
-    if (module == NULL) module = stranger();
-    errno = saved;
-    return module;
+    if (module == NULL) {
+        int saved = errno;
+        struct nm_module found = {0};
+        if (bind(&found, address)) module = add(&found, address);
+        if (module == NULL) module = stranger();
+        errno = saved;
+    }
+    return module->passes_on ? engine_behind(module) : module;
 }
 
 void nm_module_pause(bool pause) {

@@ -39,12 +39,17 @@ struct nm_module {
     _Atomic bool announced;     /* to the launcher and on the status page */
     _Atomic long buffer_offset; /* of ggml_tensor.buffer; 0: not asked for yet, -1: not found */
     bool inside;                /* a program with its engine linked in, see static_program.h */
+    bool passes_on;             /* no engine, and no user of one: see nm_module_at */
     bool has_op_seam; /* MAINLINE: every op passes; without, only pointers to weights do */
     char path[256];
 };
 
 /* The module that contains the address, bound when it is new; for an address in no object, a
- * stand-in that leads to the process's global symbols. Slow: linear over the modules bound. */
+ * stand-in that leads to the process's global symbols. Slow: linear over the modules bound.
+ *
+ * A function of an engine may end in a jump to a seam (ggml_backend_tensor_set_async does), which
+ * then returns to whoever called that function: to us, or to ctypes. Such a module has none of the
+ * engine's functions; the engine is the one that this thread called last, or the last one found. */
 struct nm_module *nm_module_at(const void *address);
 
 static inline bool nm_module_contains(const struct nm_module *module, const void *address) {

@@ -12,8 +12,8 @@
 /* The module that called, from the thread's memory where that fits. */
 static inline struct nm_module *nm_caller_module(const void *caller) {
     struct nm_module *engine = nm_thread.engine;
-    if (engine != NULL && nm_module_contains(engine, caller)) return engine;
-    return nm_module_at(caller);
+    if (engine == NULL || !nm_module_contains(engine, caller)) engine = nm_module_at(caller);
+    return nm_thread.called = engine;
 }
 
 /* Remembers a buffer as one of weights if the CPU reads it. marked: by the engine; without, it is

@@ -181,6 +181,7 @@ static bool find_calls(struct search *s) {
             segment->p_type == PT_LOAD && (segment->p_flags & PF_X) && (segment->p_flags & PF_R);
         if (is_code && !scan_code(s, segment)) return false;
     }
+    if (s->leads->count == 0) return true; /* no list, which qsort must not be given */
     qsort(s->leads->lead, s->leads->count, sizeof *s->leads->lead, by_address);
     judge(s);
     keep_calls(s->leads);

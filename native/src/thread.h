@@ -18,6 +18,7 @@ struct nm_thread {
     uint64_t range_hits;
     const struct nm_weight *sliced;  /* of a MUL_MAT_ID that runs: the range is one expert of it */
     const void *caller;              /* of a row seam on its unusual way */
+    struct nm_module *called;        /* the last whose function was passed on to */
     struct nm_weight *sharded;       /* of the op that runs, for whom rows are fixed */
     struct nm_status_thread *counts; /* NULL until the first op */
     int pin_key, pin_copy;           /* the place in the pool that it was pinned for */
