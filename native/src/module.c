@@ -179,7 +179,8 @@ static struct nm_module *last_engine(void) {
 
 /* The engine whose function ended in a jump to a seam, whose caller is `module`. */
 static struct nm_module *engine_behind(struct nm_module *module) {
-    struct nm_module *engine = nm_thread.called != NULL ? nm_thread.called : last_engine();
+    struct nm_module *engine = nm_thread.called;
+    if (engine == NULL || engine->passes_on) engine = last_engine();
     return engine != NULL ? engine : module;
 }
 
