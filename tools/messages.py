@@ -4,13 +4,15 @@
 coverage databases of test runs and exits 1 naming each message that no test has brought about: its
 line did not run, and no test quotes it (as those do that bring it about out of coverage's reach:
 as another user, in a copy of the package, on another kernel, in the shim). Of what the shim says, a
-test quotes half of the longest phrase at least.
+test quotes half of the longest phrase at least. A database that was not written to its end, since
+tests kill processes, counts for what can be read of it.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,17 +101,27 @@ def template(node: ast.expr) -> str:
 
 def executed_lines(databases: list[str]) -> dict[str, set[int]]:
     """Lines that ran, by file of the package, whichever installation of it ran."""
-    from coverage import CoverageData
-
     lines: dict[str, set[int]] = {}
     for database in databases:
-        data = CoverageData(database)
-        data.read()
-        for measured in data.measured_files():
+        for measured, ran in lines_in(database):
             _, found, inside = measured.rpartition("/numamirror_cli/")
             if found:
-                lines.setdefault(inside, set()).update(data.lines(measured) or ())
+                lines.setdefault(inside, set()).update(ran)
     return lines
+
+
+def lines_in(database: str) -> Iterator[tuple[str, list[int]]]:
+    """Measured files and their lines, as far as the database can be read."""
+    from coverage import CoverageData
+    from coverage.exceptions import CoverageException
+
+    data = CoverageData(database)
+    try:
+        data.read()
+        for measured in data.measured_files():
+            yield measured, data.lines(measured) or []
+    except (CoverageException, sqlite3.Error) as error:
+        print(f"left out, since its process was ended while it wrote: {error}", file=sys.stderr)
 
 
 def shim_messages() -> list[Message]:
