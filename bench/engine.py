@@ -65,14 +65,18 @@ def run(
     alternate: bool = False,
     threads: int = 2,
     run_options: tuple[str, ...] = MIRRORED,
+    copies: int = COPIES,
     switch: str = "numamirror_test_set_redirect",
 ) -> dict[str, Any]:
-    """What engine_blocks.py printed. switch: the shim's function that makes the difference between
+    """What engine_blocks.py printed. copies: of a rehearsal; 1 is one that all threads read, which
+    the launcher has no use for. switch: the shim's function that makes the difference between
     alternating blocks. Raises CalledProcessError with the engine's log."""
     driver = [sys.executable, str(Path(__file__).parent / "engine_blocks.py")]
     options = ["--model", str(model), "--engine-dir", str(engine_dir()), "--blocks", str(blocks)]
     options += ["--threads", str(threads), *(["--alternate", switch] if alternate else [])]
     launcher = [sys.executable, "-m", "numamirror_cli", "run", *run_options, "--"]
+    if copies != COPIES:
+        launcher += ["env", f"NUMAMIRROR_REHEARSE={copies}"]
     before = launcher if mirrored else []
     done = subprocess.run(
         [*before, *driver, *options],
