@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -31,6 +32,16 @@ COMMANDS = {
 
 class _Interrupted(BaseException):
     """Ctrl-C, kept from click, which would call it an ordinary failure."""
+
+
+class _ClosedStdout(io.RawIOBase):
+    """In place of a stdout that is closed: None, as Python has it, swallows what click writes."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, _: object) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
 
 
 class LazyGroup(click.Group):
@@ -65,6 +76,8 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: runs the group and shows a NumaMirrorError once, on stderr."""
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(_ClosedStdout(), "utf-8", write_through=True)
     try:
         _run_cli()
     except NumaMirrorError as error:

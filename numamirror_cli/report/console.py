@@ -13,14 +13,9 @@ from typing import TextIO
 
 from rich.console import Console, RenderableType
 
-from numamirror_cli.errors import NumaMirrorError
-
 
 def report_console() -> Console:
-    """A console on stdout for tables and text that the user asked for. Raises NumaMirrorError
-    where stdout is closed."""
-    if sys.stdout is None:
-        raise NumaMirrorError("the report cannot be written: standard output is closed")
+    """A console on stdout for tables and text that the user asked for."""
     return _console(sys.stdout)
 
 

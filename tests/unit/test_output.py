@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.unit.launch.conftest import NUMAMIRROR, environment
 
-REPORTS = ["topology", "topology --json", "doctor", "--version", "run --help", "completion bash"]
+REPORTS = [
+    "topology", "topology --json", "topology --draw", "doctor", "doctor --json", "check true",
+    "check --json true", "run --dry-run true", "--version", "run --help", "completion bash",
+]  # fmt: skip
 
 
 def to(target: str, words: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
@@ -39,10 +43,17 @@ def test_a_reader_that_has_left_is_no_matter(words: str, unbuffered: str | None)
     assert done.stderr == ""
 
 
-def test_a_closed_stdout_is_said() -> None:
-    done = to(">&-", "topology")
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+@pytest.mark.parametrize("words", REPORTS)
+def test_a_closed_stdout_is_said(words: str, unbuffered: str | None) -> None:
+    done = to(">&-", words, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
-    assert "the report cannot be written: standard output is closed" in done.stderr
+    assert done.stderr == "numamirror: the report cannot be written: standard output is closed\n"
+
+
+def test_a_closed_stdout_is_no_matter_where_nothing_is_written_to_it(tmp_path: Path) -> None:
+    done = to(">&-", f"topology --svg {tmp_path / 'machine.svg'}")
+    assert (done.returncode, done.stderr) == (0, f"wrote {tmp_path / 'machine.svg'}\n")
 
 
 def test_what_others_wrote_into_a_name_steers_no_terminal() -> None:
