@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -46,15 +47,19 @@ def command(model: Path, evict: bool, warm: str | None, as_json: bool) -> None:
     found = find_model(model)
     cache = _look(found)
     evicted = None
+    undone = []
     if evict or (policy is not None and lies_elsewhere(cache, policy)):
         before, cache = cache, _evict(found)
         evicted = before.cached - cache.cached
+        undone.append(_said(left_text(cache)))
     if policy is not None:
         cache = _warm(found, policy)
+        undone.append(_said(missed_text(cache, policy)))
     if as_json:
         click.echo(json.dumps(cache_json(cache, evicted, policy), indent=2))
     else:
         print_report(render_cache(cache, evicted))
+    sys.exit(1 if any(undone) else 0)
 
 
 def _nodes_with_memory() -> frozenset[int]:
@@ -66,18 +71,19 @@ def _look(model: Model) -> ModelCache:
         return look_at(model, tell)
 
 
+def _said(undone: str) -> bool:
+    """Say what was not done, where something was not."""
+    if undone:
+        say(undone)
+    return bool(undone)
+
+
 def _evict(model: Model) -> ModelCache:
     evict_model(model)
-    after = _look(model)
-    if left := left_text(after):
-        say(left)
-    return after
+    return _look(model)
 
 
 def _warm(model: Model, policy: Policy) -> ModelCache:
     with reading_progress("reading", model.bytes) as tell:
         warm_model(model, policy, tell)
-    after = _look(model)
-    if missed := missed_text(after, policy):
-        say(missed)
-    return after
+    return _look(model)

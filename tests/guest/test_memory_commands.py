@@ -36,13 +36,14 @@ def pages(byte_count: int) -> int:
 def test_evict_empties_the_cache(seen: Any) -> None:
     assert seen["evicted"]["cached_bytes"] == 0
     assert seen["evicted, kernel"] == {}
+    assert seen["evicted"]["exit"] == 0
 
 
 @pytest.mark.parametrize("node", ["0", "1"])
 def test_warm_puts_the_whole_model_on_the_wanted_node(seen: Any, node: str) -> None:
     assert seen[f"warm {node}, kernel"] == {node: pages(SIZE)}
     assert seen[f"warm {node}"]["nodes"] == {node: SIZE}
-    assert seen[f"warm {node}"]["stderr"] == ""
+    assert (seen[f"warm {node}"]["stderr"], seen[f"warm {node}"]["exit"]) == ("", 0)
 
 
 def test_warm_drops_what_lies_elsewhere_first(seen: Any) -> None:
@@ -62,6 +63,7 @@ def test_who_has_it_mapped_is_named_when_it_can_not_be_dropped(seen: Any) -> Non
     assert kept["cached_bytes"] == SIZE
     assert [process["pid"] for process in kept["mapped_by"]] == [seen["reader"]]
     assert f"stay in the page cache: mapped by {seen['reader']} (" in kept["stderr"]
+    assert kept["exit"] == 1
 
 
 def test_a_bound_process_that_reads_the_cache_of_the_other_node_is_told(seen: Any) -> None:

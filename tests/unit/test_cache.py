@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from numamirror_cli.cli import cli
+from numamirror_cli.commands import cache as cache_command
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory import cache_actions
 from numamirror_cli.memory.cache_actions import evict
 from numamirror_cli.memory.model_cache import ModelCache, lies_elsewhere, warming_policy
 from numamirror_cli.memory.page_cache import CacheState, read_cache_state
@@ -26,6 +28,7 @@ from tests.unit.memory.as_nobody import as_nobody
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
+ELSEWHERE = frozenset({4095})
 
 
 @pytest.fixture
@@ -49,18 +52,18 @@ def model_of(path: Path, mib: int) -> Path:
     return path
 
 
-def cache(*arguments: object) -> Result:
+def cache(*arguments: object, status: int = 0) -> Result:
     result = CliRunner().invoke(
         cli, ["cache", *map(str, arguments)], env={"COLUMNS": "80", "NO_COLOR": "1"}
     )
     if isinstance(result.exception, NumaMirrorError):
         raise result.exception
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == status, result.output
     return result
 
 
-def document(*arguments: object) -> dict[str, object]:
-    return json.loads(cache(*arguments, "--json").stdout)
+def document(*arguments: object, status: int = 0) -> dict[str, object]:
+    return json.loads(cache(*arguments, "--json", status=status).stdout)
 
 
 def test_looking_reads_nothing_in(disk):
@@ -137,7 +140,7 @@ def test_a_process_that_has_it_mapped_keeps_it_and_is_named(disk):
     child = subprocess.Popen([sys.executable, "-c", code, model], stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline()
     try:
-        result = cache(model, "--evict")
+        result = cache(model, "--evict", status=1)
         pids = [p["pid"] for p in document(model)["mapped_by"]]
     finally:
         child.kill()
@@ -220,6 +223,16 @@ def test_what_did_not_go_where_it_should_is_said():
     to_node_1 = Policy("preferred", frozenset({1}))
     assert "only 40 % went to preferred:1" in missed_text(state({0: 60, 1: 40}), to_node_1)
     assert missed_text(state({1: 100}), to_node_1) == ""
+
+
+def test_what_did_not_go_where_it_should_is_a_failure(disk, monkeypatch):
+    """Where there is one node only, all goes there: the policy is not followed here."""
+    model = model_of(disk / "m.gguf", 4)
+    monkeypatch.setattr(cache_command, "warming_policy", lambda *_: Policy("preferred", ELSEWHERE))
+    monkeypatch.setattr(cache_actions, "set_policy", lambda _: None)
+    result = cache(model, "--warm", "4095", status=1)
+    assert "only 0 % went to preferred:4095" in result.stderr
+    assert "4 of 4 MiB in the page cache" in result.stdout
 
 
 def test_reading_a_model_in_leaves_us_the_policy_that_we_had(tmp_path: Path) -> None:
