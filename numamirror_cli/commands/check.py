@@ -50,9 +50,10 @@ check: no such program, library or process.
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """Say what a mirror can do with a program, and why. Nothing is started.
 
-    Scripts, wrappers, bundled loaders and Python imports are followed to the engine. The verdict
-    is one of: full (all weights that CPU GEMM reads), dense only (experts are read past the
-    shim), policy only (home node and memory policy, no mirror), unknown.
+    Scripts, wrappers, bundled loaders and Python imports are followed to the engine, and so is the
+    string of sh -c where it is one plain command. The verdict is one of: full (all weights that
+    CPU GEMM reads), dense only (experts are read past the shim), policy only (home node and memory
+    policy, no mirror), unknown.
     """
     try:
         examination = _examine(words)

@@ -12,6 +12,7 @@ from numamirror_cli.engine.followed import program_arguments
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.engine.target import find_target
+from numamirror_cli.engine.wrappers import behind_all
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.model_cache import ModelCache, look_at
 from numamirror_cli.memory.model_files import find_model
@@ -25,7 +26,7 @@ def read_subject(command: Sequence[str], facts: Facts, *, ours: bool) -> Subject
     Raises NumaMirrorError (127, 126) when there is no such program on this machine.
     """
     examination = None
-    words = tuple(command[1:])
+    words = behind_all(command).command[1:]
     if ours:
         shim, caller = find_shim(facts.environ), this_caller()
         examination = examine_command(command, shim, caller, facts.environ)

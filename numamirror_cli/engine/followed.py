@@ -85,7 +85,7 @@ def program_arguments(target: Target) -> tuple[str, ...]:
     if is_python(target.image):
         return read_python_command(target.arguments).arguments
     if is_shell(target.image):
-        return target.arguments[1:]
+        return () if target.unread else target.arguments[1:]
     return target.arguments
 
 
@@ -103,7 +103,7 @@ def _loaded_by(target: Target, environ: Mapping[str, str]) -> tuple[list[Path], 
 
 
 def _named_by_script(target: Target, environ: Mapping[str, str]) -> Iterator[Target]:
-    if not is_shell(target.image):
+    if not is_shell(target.image) or target.unread:
         return
     script = next((Path(word) for word in target.arguments if not word.startswith("-")), None)
     for program in named_programs(script, environ) if script else ():

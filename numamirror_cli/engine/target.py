@@ -8,7 +8,7 @@ from pathlib import Path
 
 from numamirror_cli.engine.elf import ElfFacts, read_elf
 from numamirror_cli.engine.program import find_program
-from numamirror_cli.engine.wrappers import behind_env, behind_loader, behind_starter
+from numamirror_cli.engine.wrappers import Wrapped, behind, behind_loader, behind_ourselves
 from numamirror_cli.errors import NumaMirrorError
 
 # execve(2): a "#!" line is read up to 255 bytes. The kernel follows five interpreters; env and
@@ -27,7 +27,7 @@ class Target:
     elf: the image at the end of the chain; None when it is no ELF file or could not be read.
     loader: the command of a bundled loader in the chain ("lib/ld.so", options...), else empty.
     drops_preload: the wrapper that takes LD_PRELOAD away ("env -i"), else "".
-    unread: why the end of the chain is not known, else "".
+    unread: why it is not known what comes behind the end of the chain, else "".
     arguments: those that the last file of the chain is started with.
     variables: what env(1) in the chain adds to its environment.
     """
@@ -61,7 +61,10 @@ def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
         target = replace(target, chain=(*target.chain, path), arguments=tuple(arguments))
         try:
             elf = read_elf(path)
-            step = _after_elf(path, elf, arguments) if elf else _after_script(path, arguments)
+            loads = elf is not None and is_loader(path, elf)
+            step = (
+                _after_elf(path, arguments, loads=loads) if elf else _after_script(path, arguments)
+            )
         except OSError as error:
             return replace(target, unread=f"{path}: {error.strerror}")
         if elf and not target.loader:
@@ -69,9 +72,10 @@ def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
         target = replace(
             target,
             elf=elf,
-            loader=target.loader or step.loader,
+            loader=target.loader or ((str(path), *step.options) if loads else ()),
             drops_preload=target.drops_preload or step.drops_preload,
             variables={**target.variables, **step.variables},
+            unread=step.unread,
         )
         if not step.command:
             return target
@@ -83,29 +87,14 @@ def find_target(command: Sequence[str], environ: Mapping[str, str]) -> Target:
     return replace(target, elf=None, unread=f"{path}: too many interpreters")
 
 
-@dataclass(frozen=True)
-class _Step:
-    """The command that comes next in the chain, empty at its end."""
-
-    command: tuple[str, ...] = ()
-    loader: tuple[str, ...] = ()
-    drops_preload: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-def _after_elf(path: Path, elf: ElfFacts, arguments: Sequence[str]) -> _Step:
-    if path.name == "env":
-        wrapped = behind_env(arguments)
-        return _Step(
-            wrapped.command, drops_preload=wrapped.drops_preload, variables=wrapped.variables
-        )
-    if is_loader(path, elf):
-        wrapped = behind_loader(arguments)
-        # A loader opens its operand, it does not search PATH for it.
-        operand = [word if "/" in word else f"./{word}" for word in wrapped.command[:1]]
-        return _Step((*operand, *wrapped.command[1:]), loader=(str(path), *wrapped.options))
-    wrapped = behind_starter(path.name, arguments)
-    return _Step(wrapped.command, drops_preload=wrapped.drops_preload)
+def _after_elf(path: Path, arguments: Sequence[str], *, loads: bool) -> Wrapped:
+    """What an ELF file starts. loads: it is a dynamic loader."""
+    if not loads:
+        return behind(path.name, arguments)
+    wrapped = behind_loader(arguments)
+    # A loader opens its operand, it does not search PATH for it.
+    operand = [word if "/" in word else f"./{word}" for word in wrapped.command[:1]]
+    return replace(wrapped, command=(*operand, *wrapped.command[1:]))
 
 
 def is_loader(path: Path, elf: ElfFacts) -> bool:
@@ -114,14 +103,13 @@ def is_loader(path: Path, elf: ElfFacts) -> bool:
     return elf.dynamic and elf.loader is None and (named_so or elf.soname.startswith("ld"))
 
 
-def _after_script(path: Path, arguments: Sequence[str]) -> _Step:
-    """The interpreter of a script; sh for one without "#!", as execvp(3) has it."""
+def _after_script(path: Path, arguments: Sequence[str]) -> Wrapped:
+    """What we start ourselves; else the interpreter of a script, and sh for one without "#!", as
+    execvp(3) has it."""
+    if path.name == "numamirror" and (step := behind_ourselves(arguments)).command:
+        return step
     with path.open("rb") as stream:
         head = stream.read(_SHEBANG_BYTES)
-    if not head.startswith(b"#!"):
-        return _Step(("/bin/sh", str(path), *arguments))
     line = head[2:].partition(b"\n")[0].strip(b" \t\r\0").decode(errors="surrogateescape")
-    interpreter_and_argument = line.split(None, 1)
-    if not interpreter_and_argument:
-        return _Step(("/bin/sh", str(path), *arguments))
-    return _Step((*interpreter_and_argument, str(path), *arguments))
+    interpreter = line.split(None, 1) if head.startswith(b"#!") else []
+    return Wrapped((), (*(interpreter or ["/bin/sh"]), str(path), *arguments))

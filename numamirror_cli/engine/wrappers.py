@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from numamirror_cli.engine.shell_words import is_shell
 
 # Options of ld.so(8) that take a value; all others stand alone.
 _LOADER_VALUES = {
@@ -46,6 +50,27 @@ _STARTERS: dict[str, tuple[str, int]] = {
 # the variables that are always removed; doas.conf(5)).
 _CLEANERS = {"sudo", "doas"}
 
+# Our own commands that start a program: their options with a value, as above.
+OURSELVES = {
+    "run": "--strategy --home --nodes --per --min-size --budget --adapt --rehearse --require "
+    "--report --json --root",
+    "observe": "--json",
+}
+
+# Options of a shell under which its string is a command as it stands; not -l or -i, since files
+# that are read then may change what a name means.
+_PLAIN_SHELL_OPTION = re.compile(r"-[aefouvx]*c?|pipefail")
+# What is more to a shell than a letter of a word, quotes and backslashes left to shlex; and the
+# words with which a shell does something by itself, or runs what follows in another way.
+_SHELL_SYNTAX = re.compile(r"[|&;<>()$`*?\[\]{}~!#\n\r]")
+_SHELL_VERBS = {
+    ".", ":", "alias", "bg", "break", "builtin", "case", "cd", "command", "continue", "coproc",
+    "declare", "do", "eval", "exec", "exit", "export", "fg", "for", "function", "getopts",
+    "hash", "if", "jobs", "let", "local", "popd", "pushd", "read", "readonly", "return",
+    "select", "set", "shift", "shopt", "source", "time", "times", "trap", "type", "typeset",
+    "ulimit", "umask", "unalias", "unset", "until", "wait", "while",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Wrapped:
@@ -53,13 +78,37 @@ class Wrapped:
 
     options: the wrapper's own arguments; command: the program behind it and its arguments.
     drops_preload: the wrapper that takes LD_PRELOAD away, with its option; "" if it does not.
-    variables: what it adds to the environment.
+    variables: what it adds to the environment. unread: why it is not known what it starts, else "".
     """
 
     options: tuple[str, ...]
     command: tuple[str, ...]
     drops_preload: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    unread: str = ""
+
+
+def behind(name: str, arguments: Sequence[str]) -> Wrapped:
+    """What a program of that name starts, when it is one that starts another; nothing else."""
+    if name == "env":
+        return behind_env(arguments)
+    if name == "numamirror":
+        return behind_ourselves(arguments)
+    if is_shell(Path(name)):
+        return behind_shell(name, arguments)
+    return behind_starter(name, arguments)
+
+
+def behind_all(command: Sequence[str]) -> Wrapped:
+    """What is behind all wrappers of a command line, by their names alone: no file is looked at."""
+    wrapped = Wrapped((), tuple(command))
+    while wrapped.command:
+        name, *arguments = wrapped.command
+        inner = behind(Path(name).name, arguments)
+        if not inner.command and not inner.unread:
+            break
+        wrapped = inner
+    return wrapped
 
 
 def behind_env(arguments: Sequence[str]) -> Wrapped:
@@ -114,16 +163,58 @@ def behind_starter(name: str, arguments: Sequence[str]) -> Wrapped:
     if name not in _STARTERS:
         return Wrapped((), ())
     options, own_words = _STARTERS[name]
-    with_value = options.split()
+    position = _past_options(arguments, options.split()) + own_words
+    dropped = name if name in _CLEANERS else ""
+    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]), dropped)
+
+
+def behind_ourselves(arguments: Sequence[str]) -> Wrapped:
+    """What `numamirror run` and `numamirror observe` start."""
+    if not arguments or arguments[0] not in OURSELVES:
+        return Wrapped((), ())
+    position = 1 + _past_options(arguments[1:], OURSELVES[arguments[0]].split())
+    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]))
+
+
+def behind_shell(name: str, arguments: Sequence[str]) -> Wrapped:
+    """What `sh -c STRING` starts, where the string is one command and nothing that only a shell
+    understands; a script's name is left to others."""
+    position = 0
+    while position < len(arguments) and arguments[position].startswith(("-", "+")):
+        # set -o NAME; -euo NAME
+        position += 2 if arguments[position].endswith(("o", "O")) else 1
+    options, operands = arguments[:position], arguments[position:]
+    is_string = any(re.match(r"-\w*c", word) for word in options)
+    if not (is_string and operands):
+        return Wrapped((), ())
+    if all(map(_PLAIN_SHELL_OPTION.fullmatch, options)) and (inner := _one_command(operands[0])):
+        return Wrapped(tuple(options), inner)
+    return Wrapped((), (), unread=f"the string that {name} runs (-c) was not looked into")
+
+
+def _one_command(string: str) -> tuple[str, ...]:
+    """The words of a shell's string that is one command, spelled out; empty for any other."""
+    if _SHELL_SYNTAX.search(string):
+        return ()
+    try:
+        words = shlex.split(string)
+    except ValueError:
+        return ()
+    if words[:1] == ["exec"]:
+        del words[0]
+    if not words or words[0] in _SHELL_VERBS or words[0].startswith("-") or "=" in words[0]:
+        return ()
+    return tuple(words)
+
+
+def _past_options(arguments: Sequence[str], with_value: Sequence[str]) -> int:
+    """Where the operands begin."""
     position = 0
     while position < len(arguments) and _is_option(arguments[position]):
         if arguments[position] == "--":
-            position += 1
-            break
+            return position + 1
         position += 2 if arguments[position] in with_value else 1
-    position += own_words
-    dropped = name if name in _CLEANERS else ""
-    return Wrapped(tuple(arguments[:position]), tuple(arguments[position:]), dropped)
+    return position
 
 
 def _is_option(word: str) -> bool:

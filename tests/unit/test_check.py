@@ -185,6 +185,21 @@ def test_a_wrapper_is_followed_to_the_engine(build: Build, wrapper: str) -> None
     assert found["chain"][-1] == str(program)
 
 
+def test_a_command_in_a_shells_string_is_followed_to_the_engine(build: Build) -> None:
+    program = build.program(build.one_library())
+    found = document("sh", "-c", f"exec {program} --port 1")
+    assert found["verdict"]["level"] == "full"
+    assert found["chain"][-1] == str(program)
+
+
+def test_a_shells_string_that_was_not_looked_into_is_said(build: Build) -> None:
+    result = check("sh", "-c", f"cd / && {build.program(build.one_library())}")
+    assert result.exit_code == 1
+    assert verdict(result).startswith(
+        "unknown: no ggml was found; the string that sh runs (-c) was not looked into"
+    )
+
+
 def test_env_i_keeps_the_shim_out(build: Build) -> None:
     found = document("env", "-i", build.program(build.one_library()))
     assert found["verdict"]["level"] == "policy only"

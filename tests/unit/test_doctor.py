@@ -99,6 +99,20 @@ def test_a_command_on_this_machine_has_its_engine_looked_at(tmp_path: Path) -> N
         assert "page cache" in texts
 
 
+def test_the_arguments_of_an_engine_behind_wrappers_are_the_engines(
+    ailing: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.gguf"
+    write_gguf(model)
+    string = f"exec llama-server -m {model} -c 512 -t 99"
+    found = levels(document("--root", ailing, "--", "nice", "sh", "-c", string))
+    assert (found["model"], found["threads"]) == ("ok", "bad")
+    not_looked_into = levels(document("--root", ailing, "--", "sh", "-c", f"{string} | tee log"))
+    assert not {"arguments", "model"} & not_looked_into.keys()
+    here = document("--", "sh", "-c", f"{sys.executable} -c 'import json' -m {model}")
+    assert levels(here)["model"] == "ok"
+
+
 def test_a_model_that_is_not_there_is_bad_and_named(ailing: Path) -> None:
     result = doctor("--root", ailing, "--", "llama-server", "-m", "/no/such/model.gguf")
     assert result.exit_code == 1
