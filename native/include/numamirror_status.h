@@ -17,6 +17,7 @@
 #define NM_STATUS_NAME "numamirror-status"
 #define NM_STATUS_MAGIC "NUMAMIR" /* with its NUL: 8 bytes */
 #define NM_STATUS_VERSION 1
+#define NM_STATUS_MARK "NumaMirror status page"
 #define NM_MAX_COPIES 64
 #define NM_MAX_THREADS 1024
 #define NM_MAX_BUFFERS 64
@@ -124,6 +125,13 @@ struct nm_status {
     uint32_t unused;
     struct nm_status_buffer buffer[NM_MAX_BUFFERS];
     struct nm_status_group group[NM_MAX_GROUPS];
+};
+
+/* In the shim's file, for its launcher: a shim whose page it cannot read is not preloaded. */
+struct nm_status_mark {
+    char mark[24];
+    uint32_t version;
+    uint32_t bytes;
 };
 
 #endif

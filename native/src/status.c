@@ -16,6 +16,9 @@
 #include "refusal.h"
 #include "sys.h"
 
+__attribute__((used)) static const struct nm_status_mark layout_mark = {
+    NM_STATUS_MARK, NM_STATUS_VERSION, sizeof(struct nm_status)};
+
 static struct nm_status private_page;
 struct nm_status *nm_status = &private_page;
 

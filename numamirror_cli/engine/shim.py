@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numamirror_cli
 from numamirror_cli.engine.elf import is_for_this_machine, read_elf
+from numamirror_cli.engine.status_layout import VERSION, StatusLayout, layout_in
 from numamirror_cli.notice import Notice
 
 SHIM_NAME = "libnumamirror.so"
@@ -31,26 +33,27 @@ class Shim:
 
 
 def find_shim(environ: Mapping[str, str]) -> Shim:
-    """The shim named by NUMAMIRROR_SHIM, else the installed one, else a source tree's newest.
+    """The shim named by NUMAMIRROR_SHIM, else the installed one, else a source tree's newest that
+    can be used.
 
-    A file that the loader would refuse, or that would keep a glibc program from starting, is
-    reported as a problem, never returned as a path.
+    A file that the loader would refuse, that would keep a glibc program from starting, or whose
+    status page we cannot read, is reported as a problem, never returned as a path.
     """
     if named := environ.get(SHIM_VARIABLE):
         return _checked(Path(named).absolute())
+    problem = None
     for candidate in _candidates(Path(numamirror_cli.__file__).parent.resolve()):
         found = _checked(candidate)
         # A developer's sanitizer build would change the program that is run: only by name.
-        if not found.before:
+        if found.path is not None and not found.before:
             return found
-    return Shim(
-        None,
-        Notice(
-            f"{SHIM_NAME} was not found",
-            "the package was installed without its native part",
-            f"reinstall numamirror, or name the file in {SHIM_VARIABLE}",
-        ),
+        problem = problem or found.problem
+    nothing = Notice(
+        f"{SHIM_NAME} was not found",
+        "the package was installed without its native part",
+        f"reinstall numamirror, or name the file in {SHIM_VARIABLE}",
     )
+    return Shim(None, problem or nothing)
 
 
 def _candidates(package: Path) -> Iterator[Path]:
@@ -73,6 +76,9 @@ def _checked(path: Path) -> Shim:
         return _unusable(path, f"it was built for another machine ({elf.machine})", rebuild)
     if elf.uses_musl:
         return _unusable(path, "it was built for another libc (musl)", rebuild)
+    if layout_in(path) not in (None, (VERSION, ctypes.sizeof(StatusLayout))):
+        why = "it was built from other sources, and its status page cannot be read by these"
+        return _unusable(path, why, "reinstall numamirror, or build it anew")
     if _UNSPELLABLE.search(str(path)):
         return _unusable(
             path,

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.status_layout import (
+from numamirror_cli.engine.status_layout import (
     BUFFER_KINDS,
     MAGIC,
     MAX_BUFFERS,
@@ -30,6 +29,7 @@ from numamirror_cli.memory.status_layout import (
     StatusLayout,
     ThreadLayout,
 )
+from numamirror_cli.errors import NumaMirrorError
 
 # What /proc/PID/fd shows of a file that O_TMPFILE made.
 _UNNAMED = re.compile(r".*/#\d+")

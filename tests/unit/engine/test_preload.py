@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 import subprocess
@@ -10,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
+import numamirror_cli
 from numamirror_cli.engine.preload import Preload, extended_preload, judge_preload
 from numamirror_cli.engine.privileges import Caller, this_caller
 from numamirror_cli.engine.shim import Shim, find_shim
+from numamirror_cli.engine.status_layout import MARK, VERSION, StatusLayout, layout_in
 from numamirror_cli.engine.target import find_target
 
 Script = Callable[..., Path]
 Compile = Callable[..., Path]
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAM = "int main(void) { return 0; }"
 NOBODY = 65534
 
@@ -215,6 +219,45 @@ def test_a_shim_built_for_musl_is_refused(compile_c: Compile) -> None:
                      "-Wl,-soname,libc.musl-x86_64.so.1")  # fmt: skip
     shim = find_shim({"NUMAMIRROR_SHIM": str(path)})
     assert shim.problem is not None and "musl" in shim.problem.why
+
+
+def marked(shim: Path, path: Path, page_bytes: int) -> Path:
+    """A copy of the shim that says its status page to be of so many bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(shim.read_bytes() + MARK + struct.pack("=II", VERSION, page_bytes))
+    return path
+
+
+def test_a_shim_whose_status_page_cannot_be_read_is_refused(shim: Path, tmp_path: Path) -> None:
+    ours = ctypes.sizeof(StatusLayout)
+    path = marked(shim, tmp_path / "ours/libnumamirror.so", ours)
+    assert find_shim({"NUMAMIRROR_SHIM": str(path)}).path == path
+    path = marked(shim, tmp_path / "stale/libnumamirror.so", ours - 8)
+    found = find_shim({"NUMAMIRROR_SHIM": str(path)})
+    assert found.path is None and found.problem is not None
+    assert found.problem.why.startswith("it was built from other sources, and its status page")
+
+
+def test_a_stale_build_of_a_source_tree_does_not_win(
+    shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numamirror_cli, "__file__", str(tmp_path / "numamirror_cli/__init__.py"))
+    ours = ctypes.sizeof(StatusLayout)
+    fresh = marked(shim, tmp_path / "build/fresh/libnumamirror.so", ours)
+    stale = marked(shim, tmp_path / "build/stale/libnumamirror.so", ours + 8)
+    os.utime(fresh, (1, 1))
+    assert find_shim({}).path == fresh
+    fresh.unlink()
+    problem = find_shim({}).problem
+    assert problem is not None and str(stale) in problem.what
+
+
+def test_the_shim_that_is_built_here_says_which_status_page_it_writes() -> None:
+    shim = find_shim(os.environ).path
+    header = REPOSITORY / "native/include/numamirror_status.h"
+    if shim is None or shim.stat().st_mtime < header.stat().st_mtime:
+        pytest.skip("no shim is built that is newer than the header of its status page")
+    assert layout_in(shim) == (VERSION, ctypes.sizeof(StatusLayout))
 
 
 def test_a_shim_under_a_path_that_ld_preload_cannot_spell_is_refused(shim: Path) -> None:

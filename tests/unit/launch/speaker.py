@@ -11,7 +11,7 @@ import termios
 import time
 from typing import Any
 
-from numamirror_cli.memory.status_layout import MAGIC, NAME, STATES, VERSION, StatusLayout
+from numamirror_cli.engine.status_layout import MAGIC, NAME, STATES, VERSION, StatusLayout
 
 MIB = 1 << 20
 

@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory import status_layout, status_page
-from numamirror_cli.memory.status_layout import (
+from numamirror_cli.engine import status_layout
+from numamirror_cli.engine.status_layout import (
     BufferLayout,
     CopyLayout,
     GroupLayout,
     StatusLayout,
     ThreadLayout,
 )
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.memory import status_page
 from numamirror_cli.memory.status_page import read_mirror_status, read_status
 
 HEADER = Path(__file__).parents[3] / "native/include"
@@ -89,8 +90,8 @@ def test_constants_and_names_are_those_of_the_header(tmp_path):
     numbers = ", ".join(f"NM_{n}" for n in [*names, *roles, *kinds])
     source = (
         "#include <stdio.h>\n#include <numamirror_status.h>\nint main(void) {"
-        'printf("%s %s %d %d %d %d\\n", NM_STATUS_NAME, NM_STATUS_MAGIC, NM_STATUS_VERSION,'
-        " NM_MAX_COPIES, NM_MAX_THREADS, NM_MAX_BUFFERS);"
+        'printf("%s|%s %s %d %d %d %d\\n", NM_STATUS_MARK, NM_STATUS_NAME, NM_STATUS_MAGIC,'
+        " NM_STATUS_VERSION, NM_MAX_COPIES, NM_MAX_THREADS, NM_MAX_BUFFERS);"
         f"int all[] = {{{numbers}}};"
         " for (unsigned i = 0; i < sizeof all / sizeof *all; i++)"
         ' printf("%d ", all[i]);}'
@@ -105,7 +106,8 @@ def test_constants_and_names_are_those_of_the_header(tmp_path):
         status_layout.MAX_THREADS,
         status_layout.MAX_BUFFERS,
     )
-    assert first == f"{status_layout.NAME} {magic} " + " ".join(map(str, limits))
+    mark = status_layout.MARK.rstrip(b"\0").decode()
+    assert first == f"{mark}|{status_layout.NAME} {magic} " + " ".join(map(str, limits))
     assert [status_layout.STATES[int(i)].upper() for i in second.split()[:9]] == names
     assert [status_layout.ROLES[int(i)].upper() for i in second.split()[9:13]] == roles
     assert [status_layout.BUFFER_KINDS[int(i)].upper() for i in second.split()[13:]] == kinds

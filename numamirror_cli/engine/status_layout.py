@@ -6,10 +6,13 @@ A test compiles the header and compares every offset and size with what stands h
 from __future__ import annotations
 
 import ctypes
+import struct
+from pathlib import Path
 
 NAME = "numamirror-status"
 MAGIC = b"NUMAMIR\0"
 VERSION = 1
+MARK = b"NumaMirror status page\0\0"
 MAX_COPIES = 64
 MAX_THREADS = 1024
 MAX_BUFFERS = 64
@@ -128,3 +131,10 @@ class StatusLayout(ctypes.Structure):
         ("buffer", BufferLayout * MAX_BUFFERS),
         ("group", GroupLayout * MAX_GROUPS),
     )
+
+
+def layout_in(shim: Path) -> tuple[int, int] | None:
+    """Version and bytes of the status page that a shim writes, as its file tells; None when it
+    does not. Raises OSError."""
+    _, mark, behind = shim.read_bytes().partition(MARK)
+    return struct.unpack_from("=II", behind) if mark and len(behind) >= 8 else None
