@@ -16,6 +16,7 @@ from numamirror_cli.plan.kv_cache import context_tokens
 from numamirror_cli.plan.layout import MIRROR
 from numamirror_cli.plan.predict import Range
 from numamirror_cli.plan.ram import Need
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
 from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.text import percent, printable
@@ -69,8 +70,8 @@ def _strategies(estimate: Estimate) -> Table:
     table = plain_table("Strategy", "Memory by node", "Fits", *right, right=right)
     for row in estimate.rows:
         table.add_row(
-            _name(row),
-            ", ".join(map(_need, row.ram.needs)),
+            Folded(_name(row)),
+            Folded(", ".join(map(_need, row.ram.needs))),
             "yes" if row.ram.fits else "in part" if row.strategy == MIRROR else "no",
             "?" if row.reading is None else milliseconds(row.reading),
             "?" if row.rate is None else rate(row.rate),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,6 +78,15 @@ def test_the_page(model: Path, two_nodes: Path) -> None:
     assert done.stderr == ""
     assert done.stdout == (GOLDEN / "plan-two-nodes.txt").read_text()
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [34, 40, 56])
+def test_on_a_narrow_screen_no_number_is_parted_from_its_unit(
+    model: Path, four_nodes: Path, columns: int
+) -> None:
+    done = plan("--root", four_nodes, "--bandwidth", FIGURES, model, COLUMNS=str(columns))
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    assert re.findall(r"[\d.]+\s*\n\s*[KMGT]?i?B\b", done.stdout) == []
 
 
 def test_the_hand_made_prediction_of_the_documentation(tmp_path: Path, two_nodes: Path) -> None:
