@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from numamirror_cli.plan.bench_result import BenchResult, Cell, Spread
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted
 from numamirror_cli.report.units import size
@@ -53,8 +54,8 @@ def render_bench(result: BenchResult, *, ascii_only: bool = False) -> Renderable
         parts.append(Text(f"{LEGEND}\n"))
         for quantity in QUANTITIES:
             parts += [*_tables(result.cells, quantity, ascii_only), Text()]
-        parts += [Text(line) for line in summary_lines(result.cells)]
-    parts += [Text(), *(Text(line) for line in condition_lines(result))]
+        parts += [Folded(line) for line in summary_lines(result.cells)]
+    parts += [Text(), *(Folded(line) for line in condition_lines(result))]
     return Group(*parts)
 
 
@@ -69,7 +70,8 @@ def _one_cell(cell: Cell) -> RenderableType:
         ("One thread", cell.one, "GB/s"),
         ("Latency", cell.latency, "ns"),
     ):
-        table.add_row(Text(label, style="bold"), figure(spread), Text(f"{unit}{_range(spread)}"))
+        spreads = Folded(f"{unit}{_range(spread)}")
+        table.add_row(Text(label, style="bold"), figure(spread), spreads)
     return table
 
 

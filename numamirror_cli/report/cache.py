@@ -12,6 +12,7 @@ from numamirror_cli.memory.model_cache import ModelCache
 from numamirror_cli.memory.page_cache import CacheState
 from numamirror_cli.memory.policy import Policy
 from numamirror_cli.memory.process import Process
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent, printable
 from numamirror_cli.report.units import part_of, size
@@ -29,8 +30,8 @@ def render_cache(cache: ModelCache, evicted: int | None = None) -> RenderableTyp
     share = percent(cache.cached / cache.bytes) if cache.bytes else "0 %"
     lines: list[RenderableType] = [
         Text(f"{first}{parts}"),
-        *([] if evicted is None else [Text(f"{size(evicted)} dropped from the page cache")]),
-        Text(f"{part_of(cache.cached, cache.bytes)} in the page cache ({share})"),
+        *([] if evicted is None else [Folded(f"{size(evicted)} dropped from the page cache")]),
+        Folded(f"{part_of(cache.cached, cache.bytes)} in the page cache ({share})"),
     ]
     if cache.cached:
         lines += [Text(), _node_table(cache.by_node)]

@@ -16,6 +16,7 @@ from numamirror_cli.plan.observed import (
     speed_against_now,
 )
 from numamirror_cli.plan.predict import FIXED_CPU, Reader
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.plan import two_digits
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent
@@ -37,7 +38,7 @@ def render_observed(
     """Tables of reads by node and of strategies. machine: with a bench, for speeds; now: seconds
     since 1970 when the status was read; fixed: as in predict.py."""
     observed = observed_reads(status)
-    parts: list[RenderableType] = [Text(line) for line in _facts(status, observed, now)]
+    parts: list[RenderableType] = [Folded(line) for line in _facts(status, observed, now)]
     if observed.bytes:
         parts += [Text(), _reads(observed)]
     if remote := _most_remote(status):

@@ -9,7 +9,7 @@ from numamirror_cli.machine.tree import printable as printable
 
 # "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
 # that no text of ours or of a kernel holds (private use).
-_UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|s\b|ms\b)")
+_UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|GB/s|[mn]?s\b)")
 _KEPT = "\ue000"
 # A word of a command line as shlex.join writes it.
 _SHELL_WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\"|['\"])+")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,8 +30,9 @@ from numamirror_cli.plan.bench_result import (
 )
 from numamirror_cli.plan.bench_store import bench_file, load, load_for, store
 from numamirror_cli.plan.measure import Side, bytes_for, cache_bytes, find_program, measure_pair
-from numamirror_cli.report.bench import condition_lines, summary_lines
+from numamirror_cli.report.bench import condition_lines, render_bench, summary_lines
 from numamirror_cli.report.bench_svg import bench_svg
+from numamirror_cli.report.console import print_report
 from tests.unit.launch.conftest import environment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -181,14 +183,23 @@ def test_a_broken_file_is_named_and_counts_as_none(tmp_path: Path, content: str)
 def test_the_matrix_of_several_nodes(
     nodes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from numamirror_cli.report.bench import render_bench
-    from numamirror_cli.report.console import print_report
-
     monkeypatch.setenv("COLUMNS", "80")
     print_report(render_bench(result(nodes)))
     shown = capsys.readouterr().out
     assert shown == (GOLDEN / f"bench-{nodes}-nodes.txt").read_text()
     assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", range(34, 80))
+def test_on_a_narrow_screen_no_figure_is_parted_from_its_unit(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for nodes in (1, 2):
+        print_report(render_bench(result(nodes)))
+        shown = capsys.readouterr().out
+        assert max(map(len, shown.splitlines())) <= width
+        assert re.findall(r"\d *\n *(?:GB/s|ns|%|[KMG]iB)", shown) == []
 
 
 def test_a_pair_without_figures_is_a_question_mark_and_a_sentence() -> None:
