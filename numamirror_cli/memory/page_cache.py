@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import stat
@@ -39,6 +40,8 @@ _libc.mmap.argtypes = [
 ]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+_libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+_libc.write.restype = ctypes.c_ssize_t
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
@@ -165,9 +168,22 @@ def _map_in(address: int) -> bool:
         return True
     if ctypes.get_errno() != errno.EINVAL:
         return False
-    # Before Linux 5.14 there is no such advice: a touch does it.
-    ctypes.string_at(address, 1)
+    return _touch(address)
+
+
+def _touch(address: int) -> bool:
+    """Before Linux 5.14 there is no such advice. The kernel touches the page for us: behind the end
+    of a file that was cut short it says EFAULT, where we would get SIGBUS."""
+    out, into = _pipe()
+    if _libc.write(into, address, 1) != 1:
+        return False
+    os.read(out, 1)
     return True
+
+
+@functools.cache
+def _pipe() -> tuple[int, int]:
+    return os.pipe()
 
 
 def _together(first: PageSample, second: PageSample) -> PageSample:

@@ -150,6 +150,40 @@ def test_a_process_that_has_it_mapped_keeps_it_and_is_named(disk):
     assert document(model, "--evict")["cached_bytes"] == 0
 
 
+OLD_KERNEL = """
+import ctypes, errno, os, sys
+from pathlib import Path
+from numamirror_cli.memory import page_cache
+
+class Old:
+    def madvise(self, address, length, advice):
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+    def mincore(self, *arguments):
+        done = new.mincore(*arguments)
+        if cut:
+            os.truncate(path, 0)
+        return done
+    def __getattr__(self, name):
+        return getattr(new, name)
+
+new, page_cache._libc, path = page_cache._libc, Old(), Path(sys.argv[1])
+for cut in (False, True):
+    state = page_cache.read_cache_state(path)
+    print(state.cached, sum(state.by_node.values()))
+"""
+
+
+def test_a_kernel_before_5_14_is_asked_too_and_a_file_cut_short_meanwhile_is_no_end(tmp_path):
+    """There is no MADV_POPULATE_READ; a touch behind the new end of the file would be SIGBUS."""
+    model = tmp_path / "m.gguf"
+    model.write_bytes(bytes(4 * PAGE))
+    command = [sys.executable, "-c", OLD_KERNEL, str(model)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{4 * PAGE} {4 * PAGE}", f"{4 * PAGE} 0"]
+
+
 def test_dirty_pages_are_written_out_and_then_dropped(disk):
     model = disk / "m.gguf"
     model.write_bytes(os.urandom(4 * MIB))
