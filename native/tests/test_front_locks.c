@@ -74,7 +74,7 @@ static void a_fork_under_the_shim_s_own_lock_does_not_wait_for_it(void) {
 }
 
 int main(void) {
-    alarm(60);
+    alarm(600);
     RUN(a_library_may_call_the_engine_while_it_is_loaded);
     RUN(a_forked_child_frees_the_model);
     RUN(a_fork_under_the_shim_s_own_lock_does_not_wait_for_it);

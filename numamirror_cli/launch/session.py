@@ -88,6 +88,7 @@ class Session:
         self._witness = Witness(0, -1)
         self._pid = 0
         self._started = 0.0
+        self._ended = 0.0
         self._fault = ""
 
     @property
@@ -114,10 +115,10 @@ class Session:
         try:
             supervisor = Supervisor(self._pid, self._signals, self._witness)
             ending = supervisor.wait(listeners, self._tick)
-            seconds = self._seconds()
+            self._ended = time.monotonic()
             self._listen()
             self._snapshots.finish()
-            return self._outcome(ending, seconds)
+            return self._outcome(ending)
         finally:
             self._let_go()
 
@@ -185,14 +186,15 @@ class Session:
         return max(descendants(self._pid), key=_resident_pages)
 
     def _seconds(self) -> float:
-        return time.monotonic() - self._started
+        """Since the child's start. What is heard after its end was said before."""
+        return (self._ended or time.monotonic()) - self._started
 
-    def _outcome(self, ending: Ending, seconds: float) -> Outcome:
+    def _outcome(self, ending: Ending) -> Outcome:
         statuses, problem = self._pages.read()
         return Outcome(
             pid=self._pid,
             ending=ending,
-            seconds=seconds,
+            seconds=self._seconds(),
             events=tuple(self._journal.events),
             ignored=self._events.ignored if self._events else 0,
             handshake=self._journal.handshake or len(self._pages) > 0,

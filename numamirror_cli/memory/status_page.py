@@ -34,8 +34,9 @@ from numamirror_cli.errors import NumaMirrorError
 # What /proc/PID/fd shows of a file that O_TMPFILE made.
 _UNNAMED = re.compile(r".*/#\d+")
 
-# A writer holds the seqlock for microseconds; one that died while writing holds it for ever.
-_READ_ATTEMPTS = 200
+# A writer holds the seqlock for microseconds, unless it loses its CPU meanwhile; one that died
+# while writing holds it for ever.
+_READ_ATTEMPTS = 1000
 _RETRY_SECONDS = 0.001
 
 

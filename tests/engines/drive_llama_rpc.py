@@ -21,7 +21,7 @@ from drive_llama_server import Server, server_command
 from driver import Options, parse_options, pause_after_warm_up, print_result
 
 WORKERS = 2
-SECONDS_TO_LISTEN = 120
+SECONDS_TO_LISTEN = 300
 
 
 def free_address() -> str:
@@ -50,7 +50,7 @@ def worker(command: list[str], address: str) -> Iterator[None]:
         wait_until_listening(process, address)
         yield
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=180)
+        process.wait(timeout=300)
     finally:
         process.kill()
 

@@ -86,7 +86,7 @@ class Server:
     def stop(self) -> None:
         """Ends it as Ctrl-C would. Raises CalledProcessError when it then fails."""
         self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(timeout=180)
+        status = self.process.wait(timeout=300)
         if status != 0:
             raise subprocess.CalledProcessError(status, self.process.args)
 

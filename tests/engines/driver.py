@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 GENERATING_SINCE = "driver: generating since "
-SECONDS_TO_WAIT = 60
+SECONDS_TO_WAIT = 300
 PROMPT = (
     "A memory controller that is near answers sooner than one that is far. The capital of France is"
 )

@@ -192,7 +192,7 @@ def run(command: list[str], directory: Path, seconds: int = 900) -> None:
 
 
 def require_start(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
         raise Unavailable(f"{Path(command[0]).name} does not start here: {lines[0]}")

@@ -165,7 +165,7 @@ def test_a_running_engine_is_judged_by_what_it_has_loaded(xllamacpp: Engine) -> 
 
 
 def until_engine(pid: int) -> dict[str, Any]:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         check.cache_clear()
         if (found := check(str(pid)))["engines"]:

@@ -27,7 +27,7 @@ def boot_guest(tmp_path_factory: pytest.TempPathFactory) -> Boot:
 
     def boot_or_skip(guest: Guest, steps: Sequence[Step]) -> dict[str, Result]:
         try:
-            return boot(guest, steps, tmp_path_factory.mktemp("guest"), limit=1500)
+            return boot(guest, steps, tmp_path_factory.mktemp("guest"), limit=3000)
         except Missing as reason:
             pytest.skip(str(reason))
 

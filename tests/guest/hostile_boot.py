@@ -63,7 +63,7 @@ def unmovable_orders(mapped: Path, repacked: Path, engine_dir: Path) -> list[Ste
             f"sync; echo 3 > /proc/sys/vm/drop_caches; numactl --membind=0 cat {path} > /dev/null"
         )
         command = shlex.join([*run, *on_node_0, *engine, how])
-        orders.append(replace(steps.shell(how, f"{warm}; exec {command}"), limit=150))
+        orders.append(replace(steps.shell(how, f"{warm}; exec {command}"), limit=600))
     return orders
 
 

@@ -34,7 +34,7 @@ def observed_run(name: str, model: Path, *options: str, reads: bool = True) -> S
     """
     command = (sys.executable, str(HERE / "observe_run.py"), str(model), *options)
     environment = {} if reads else {"OBSERVE_NO_READS": "1"}
-    return Step(name, command, limit=200, environment=environment)
+    return Step(name, command, limit=600, environment=environment)
 
 
 def run_true(name: str, *options: str) -> Step:
@@ -45,7 +45,7 @@ def run_true(name: str, *options: str) -> Step:
 def plain_run(name: str, model: Path, threads: int) -> Step:
     """The same engine and model without us in the way."""
     script = str(HERE / "hold_engine.py")
-    return Step(name, (sys.executable, script, str(model), str(threads)), limit=120)
+    return Step(name, (sys.executable, script, str(model), str(threads)), limit=600)
 
 
 def watched_threads(name: str, model: Path, threads: int, *options: str, numa: str = "") -> Step:
@@ -55,7 +55,7 @@ def watched_threads(name: str, model: Path, threads: int, *options: str, numa: s
     """
     script = str(HERE / "pin_run.py")
     command = (sys.executable, script, str(model), str(threads), "--min-size", "1", *options)
-    return Step(name, command, limit=240, environment={"HOLD_NUMA": numa})
+    return Step(name, command, limit=600, environment={"HOLD_NUMA": numa})
 
 
 def in_cpuset(name: str, limits: Mapping[str, str], step: Step) -> Step:
@@ -122,4 +122,4 @@ def strategy_run(
     """
     script = (sys.executable, str(HERE / "strategy_run.py"), str(model))
     environment = {"HOLD_NUMA": numa, "OBSERVE_THREADS": str(threads or "")}
-    return Step(name, (*script, *options), limit=240, environment=environment)
+    return Step(name, (*script, *options), limit=600, environment=environment)

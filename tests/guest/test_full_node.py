@@ -33,7 +33,7 @@ PAGES_AS_TOUCHED = "echo never > /sys/kernel/mm/transparent_hugepage/enabled"
 # Page cache that the kernel counts as free for the asking, and which is not.
 KEEP = """
 numactl --membind=0 {python} {script} {file} 60 > /run/kept &
-for second in $(seq 60); do grep -q up /run/kept && break; sleep 1; done
+for second in $(seq 600); do grep -q up /run/kept && break; sleep 1; done
 grep -q up /run/kept && awk '/FilePages/ {{ print $4 }}' /sys/devices/system/node/node0/meminfo
 """
 

@@ -39,7 +39,7 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
     mirrored = steps.observed_run(
         "mirrored", model(MODEL), "--strategy", "mirror", "--min-size", "1"
     )
-    bench = Step("bench", (*steps.NUMAMIRROR, "bench", "--json", "--seconds", "0.1"), limit=200)
+    bench = Step("bench", (*steps.NUMAMIRROR, "bench", "--json", "--seconds", "0.1"), limit=600)
     # The arguments of an engine that one core of node 1 could serve.
     few_threads = ("-m", str(model(MODEL)), "-t", "1")
     return boot_guest(

@@ -65,7 +65,7 @@ class Step:
 
     name: str
     command: tuple[str, ...]
-    limit: float = 60
+    limit: float = 300
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -22,7 +22,7 @@ NUMAMIRROR = (sys.executable, "-m", "numamirror_cli", "run")
 TWO_COPIES = (sys.executable, str(HERE / "two_copies.py"))
 # Two pretend nodes, a replica for each, and the small matrices of small models too.
 REHEARSED = ("--rehearse", "2", "--copy-home", "--min-size", "1")
-SECONDS = 120
+SECONDS = 300
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 
 from . import runs
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @dataclass

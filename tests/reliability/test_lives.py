@@ -15,6 +15,8 @@ Live = Callable[..., tuple[Any, runs.Run]]
 # A model of 7 MiB has two replicas here: what is kept in each of forty rounds is 570 MiB. A heap
 # with huge pages grows and shrinks by some MiB of its own.
 MOST_GROWTH_KIB = 32 * 1024
+# One in each round would be forty. libc gives threads that happen to meet a heap each, of two.
+MOST_FURTHER_MAPPINGS = 16
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_fifty_models_later_the_process_holds_what_it_held(live: Live) -> None:
     assert run.line["texts"] == plain["texts"]
     assert len(run.line["texts"]) == 1
     assert end["resident_kib"] - settled["resident_kib"] < MOST_GROWTH_KIB
-    assert end["mappings"] == settled["mappings"]
+    assert end["mappings"] - settled["mappings"] <= MOST_FURTHER_MAPPINGS
     assert end["descriptors"] == settled["descriptors"]
     freed = [event for event in run.record["events"] if event["event"] == "freed"]
     assert (

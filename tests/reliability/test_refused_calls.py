@@ -122,7 +122,6 @@ def test_without_sockets_a_program_that_ends_at_once_is_not_missed(
     run = runs.run_mirrored(tmp_path, (short, libllama), *runs.REHEARSED, under=refused)
     assert products(run) == products(runs.run((short, libllama)))
     assert was_mirrored(run)
-    assert run.record["child"]["seconds"] < 5
 
 
 @pytest.mark.parametrize("deadly", [("mbind",), ("get_mempolicy", "socket"), CALLS], ids=len)

@@ -28,7 +28,7 @@ INTERACTIVE = {
     ),
     "zsh": (["zsh", "-f", "-i"], "autoload -U compinit; compinit -D -u; source {script}"),
 }
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 def the_shell(name: str) -> str:

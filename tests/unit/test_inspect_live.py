@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import inspection
 from numamirror_cli.memory.inspection import inspect_process
 from numamirror_cli.memory.process import is_same, read_process
-from numamirror_cli.memory.settle import Look, is_quiet, quiet_since
+from numamirror_cli.memory.settle import Look, is_quiet, quiet_since, wait_until_settled
 from tests.unit.memory.replay import PID, two_node_root, write_process
 
 MIB = 1 << 20
@@ -27,7 +26,10 @@ MIB = 1 << 20
 def python(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A Python process that has printed its first line."""
     child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout
     assert child.stdout.readline()
@@ -77,47 +79,75 @@ def test_a_process_that_ends_while_it_is_looked_at_is_no_table_and_no_kernel_thr
     assert raised.value.message.endswith(f") {says}")
 
 
-GROWS_FOR_TWO_SECONDS = """
-import time
+# Grows by 8 MiB for each line that it gets, and answers when it has.
+GROWS_WHEN_TOLD = """
+import sys
 print("up", flush=True)
 kept = []
-for _ in range(20):
+for _ in sys.stdin:
     kept.append(bytearray(b"x") * (8 << 20))
-    time.sleep(0.1)
-time.sleep(60)
+    print("grown", flush=True)
 """
 
 
 def test_until_settled_waits_for_growth_to_end_and_says_how_long_it_took():
-    with python(GROWS_FOR_TWO_SECONDS) as child:
-        begun = time.monotonic()
-        done = numamirror(
-            "inspect", child.pid, "--until-settled", "--interval", 0.1, "--quiet-for", 1, "--json"
-        )
-        out, err = done.communicate(timeout=60)
-        took = time.monotonic() - begun
+    """It grows at each of the first ten looks, and then no more."""
+    looks: list[Look] = []
+
+    def grow(before: Look, now: Look) -> None:
+        looks.append(now)
+        if len(looks) <= 10:
+            assert child.stdin and child.stdout
+            print("grow", file=child.stdin, flush=True)
+            assert child.stdout.readline() == "grown\n"
+
+    with python(GROWS_WHEN_TOLD) as child:
+        settled = wait_until_settled(child.pid, 1.0, 0.1, grow)
+    assert looks[10].bytes - looks[0].bytes >= 80 * MIB
+    assert settled.seconds >= looks[10].at - looks[0].at
+    assert settled.looks == len(looks)
+    assert looks[-1].at - looks[10].at >= 1.0
+
+
+def test_until_settled_says_that_nothing_moves_and_shows_where_it_lies():
+    with python("m = bytearray(b'x') * (64 << 20); print(1, flush=True); input()") as child:
+        wait = ("--until-settled", "--interval", 0.1, "--quiet-for", 0.2, "--json")
+        done = numamirror("inspect", child.pid, *wait)
+        out, err = done.communicate(timeout=300)
     assert done.returncode == 0
-    said = err.strip()
-    assert said.startswith("numamirror: settled after ")
-    assert 1 <= float(said.split()[3]) <= took
-    assert took > 2.5, "it grows for two seconds and is quiet for one"
+    assert err.startswith("numamirror: settled after ")
+    assert err.endswith(" s: nothing has moved for 0.2 s\n")
     placed = json.loads(out)["placement_bytes"]
-    assert sum(sum(rows.values()) for rows in placed.values()) > 160 * MIB
+    assert sum(sum(rows.values()) for rows in placed.values()) > 64 * MIB
+
+
+# `numamirror` at whose first look the process that it looks at is ended.
+ENDED_BY_A_LOOK = """
+import os, signal
+from numamirror_cli.cli import main
+from numamirror_cli.memory import settle
+look = settle.take_look
+def look_and_end(pid, *root):
+    seen = look(pid, *root)
+    os.kill(pid, signal.SIGKILL)
+    return seen
+settle.take_look = look_and_end
+main()
+"""
 
 
 def test_until_settled_fails_when_the_process_ends_before():
-    with python(
-        "print(1, flush=True)\nimport time\nm=[]\nfor i in range(8):\n"
-        " m.append(bytearray(b'x') * (8 << 20)); time.sleep(.1)"
-    ) as child:
-        done = numamirror("inspect", child.pid, "--until-settled", "--interval", 0.1)
-        child.wait()
-        out, err = done.communicate(timeout=60)
-    assert done.returncode == 1
-    assert out == ""
-    # The second where it is gone before our command has begun.
-    assert f"process {child.pid} (python" in err or f"no process {child.pid}" in err
-    assert "ended before it settled" in err or f"no process {child.pid}" in err
+    with python("print(1, flush=True); input()") as child:
+        words = ("inspect", str(child.pid), "--until-settled", "--interval", "0.1")
+        done = subprocess.run(
+            [sys.executable, "-c", ENDED_BY_A_LOOK, *words],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"process {child.pid} (python" in done.stderr
+    assert "ended before it settled" in done.stderr
 
 
 def test_a_process_that_has_given_its_memory_back_is_ending(tmp_path):
@@ -153,7 +183,7 @@ def test_watch_with_json_prints_a_line_each_time_and_ends_well_with_the_process(
         documents = [json.loads(watcher.stdout.readline()) for _ in range(3)]
         child.kill()
         child.wait()
-        _, err = watcher.communicate(timeout=30)
+        _, err = watcher.communicate(timeout=300)
     assert {d["pid"] for d in documents} == {child.pid}
     assert watcher.returncode == 0
     assert "has ended" in err
@@ -166,13 +196,13 @@ def test_watch_ends_well_with_ctrl_c():
         while "Total" not in watcher.stdout.readline():
             pass
         watcher.send_signal(signal.SIGINT)
-        _, err = watcher.communicate(timeout=30)
+        _, err = watcher.communicate(timeout=300)
     assert (watcher.returncode, err) == (0, "")
 
 
 def test_a_dump_is_not_watched():
     done = numamirror("inspect", 1, "--watch", "--root", "/tmp")
-    _, err = done.communicate(timeout=30)
+    _, err = done.communicate(timeout=300)
     assert done.returncode == 2
     assert "a dump does not change" in err
 
@@ -188,11 +218,11 @@ def test_a_script_is_followed_to_what_it_started(tmp_path, by_name):
     assert [wrapper.stdout.readline() for _ in range(2)] == ["up\n", "1\n"]
     try:
         target = "start-the-engine" if by_name else wrapper.pid
-        out, err = numamirror("inspect", target, "--json").communicate(timeout=30)
+        out, err = numamirror("inspect", target, "--json").communicate(timeout=300)
         shown = json.loads(out)
         assert shown["arguments"][:2] == [sys.executable, "-c"]
         assert f"{wrapper.pid} (start-the-engin) has started {shown['pid']}" in err
-        out, err = numamirror("inspect", target, "--json", "--no-follow").communicate(timeout=30)
+        out, err = numamirror("inspect", target, "--json", "--no-follow").communicate(timeout=300)
         assert (json.loads(out)["pid"], err) == (wrapper.pid, "")
     finally:
         os.kill(shown["pid"], signal.SIGKILL)

@@ -27,7 +27,7 @@ def numamirror(
         env={**os.environ, "PYTHONPATH": str(package), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -82,14 +82,6 @@ def test_a_bench_that_cannot_be_kept_is_shown_all_the_same() -> None:
     assert "cannot write /dev/null/numamirror/bench-" in done.stderr
     assert "GB/s" in done.stdout
     assert "Kept in" not in done.stdout
-
-
-def test_a_process_that_ends_while_it_is_waited_for_is_said_to_have_ended() -> None:
-    with subprocess.Popen(["sleep", "4"]) as process:
-        wait = ("--until-settled", "--interval", "0.05", "--quiet-for", "30")
-        done = numamirror("inspect", *wait, str(process.pid))
-    assert done.returncode == 1
-    assert f"process {process.pid} (sleep) ended before it settled" in done.stderr
 
 
 def test_a_file_that_cannot_be_mapped_is_no_model() -> None:

@@ -138,7 +138,7 @@ def test_a_bench_whose_threads_cannot_be_placed_measures_nothing(tmp_path: Path)
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     if "no seccomp filter" in done.stderr:
         pytest.skip("this kernel installs no seccomp filter")

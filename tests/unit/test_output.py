@@ -24,7 +24,7 @@ def to(target: str, words: str, **changes: str | None) -> subprocess.CompletedPr
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -16,7 +16,23 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NUMAMIRROR = [sys.executable, "-m", "numamirror_cli"]
-SECONDS = 60
+# Nothing here takes long; a machine that does something else takes its time.
+SECONDS = 300
+
+# `numamirror` that ends a program when it has looked at it and `{shot}` held.
+ENDED_BY_A_LOOK = """
+import os, signal
+from numamirror_cli.cli import main
+from numamirror_cli.launch.snapshots import Snapshots
+look = Snapshots._look
+def look_and_end(self, pid, *words):
+    look(self, pid, *words)
+    shot = self.latest
+    if shot is not None and {shot}:
+        os.kill(pid, signal.SIGTERM)
+Snapshots._look = look_and_end
+main()
+"""
 
 
 def environment(**changes: str | None) -> dict[str, str]:
@@ -36,8 +52,23 @@ def numamirror_run(
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """`numamirror run ARGUMENTS` to its end; before: a command to put in front."""
+    return _to_the_end([*before, *NUMAMIRROR, "run", *map(str, arguments)], env, **options)
+
+
+def numamirror_run_until(
+    shot: str, *arguments: str | Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """`numamirror run ARGUMENTS`; the program is ended when a look at it showed what `shot` says,
+    in Python: "shot.command == 'sleep'"."""
+    launcher = [sys.executable, "-c", ENDED_BY_A_LOOK.format(shot=shot)]
+    return _to_the_end([*launcher, "run", *map(str, arguments)], env)
+
+
+def _to_the_end(
+    command: Sequence[str], env: Mapping[str, str] | None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*before, *NUMAMIRROR, "run", *map(str, arguments)],
+        command,
         env=environment() if env is None else env,
         text=True,
         timeout=SECONDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -9,6 +10,8 @@ import os
 import socket
 import termios
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from numamirror_cli.engine.status_layout import MAGIC, NAME, STATES, VERSION, StatusLayout
@@ -28,6 +31,8 @@ def send_raw(datagram: bytes, descriptors: tuple[int, ...] = ()) -> None:
             socket.send_fds(to_launcher, [datagram], list(descriptors))
         else:
             to_launcher.send(datagram)
+        # Who has ended before the launcher looks at the sender is nobody's child any more.
+        wait_until_read(to_launcher.fileno(), termios.TIOCOUTQ)
 
 
 def write_line(text: bytes) -> None:
@@ -36,9 +41,26 @@ def write_line(text: bytes) -> None:
     pipe = os.open(path, os.O_RDWR)
     assert os.fstat(pipe).st_ino == int(inode)
     os.write(pipe, text + b"\n")
-    while fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) != bytes(4):
-        time.sleep(0.002)
+    wait_until_read(pipe, termios.FIONREAD)
     os.close(pipe)
+
+
+def wait_until_read(descriptor: int, waiting: int) -> None:
+    """waiting: the ioctl that counts the bytes that the other end has not taken yet."""
+    while fcntl.ioctl(descriptor, waiting, bytes(4)) != bytes(4):
+        time.sleep(0.002)
+
+
+def wait_until_found() -> None:
+    """Until the launcher has opened the status page by itself."""
+    while not any(NAME in page for page in _opened_by(os.getppid())):
+        time.sleep(0.01)
+
+
+def _opened_by(pid: int) -> Iterator[str]:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield str(descriptor.readlink())
 
 
 def send(event: str, *, descriptors: tuple[int, ...] = (), **keys: Any) -> None:

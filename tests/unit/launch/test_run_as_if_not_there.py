@@ -52,7 +52,7 @@ def test_a_broken_pipe_ends_the_program_as_it_would_alone() -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert result.stdout == "y\n"

@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 
 from numamirror_cli.launch.events import Event, read_event
 from numamirror_cli.report.run import event_line
-from tests.unit.launch.conftest import NUMAMIRROR, Recorded, numamirror_run
+from tests.unit.launch.conftest import (
+    NUMAMIRROR,
+    SECONDS,
+    Recorded,
+    numamirror_run,
+    numamirror_run_until,
+)
 
 REHEARSE = ("--rehearse", "2")
 RunProgram = Callable[..., subprocess.CompletedProcess[str]]
@@ -155,8 +161,8 @@ def test_a_shim_that_never_said_hello_means_not_mirrored(run_speaker: RunProgram
 def test_a_program_that_drops_the_preload_is_told_from_one_without_an_engine(
     python_script: Callable[[str], Path], shim_env: dict[str, str]
 ) -> None:
-    program = python_script("os.execve('/bin/sleep', ['sleep', '3'], {})")
-    result = numamirror_run(*REHEARSE, program, env=shim_env)
+    program = python_script("os.execve('/bin/sleep', ['sleep', '300'], {})")
+    result = numamirror_run_until("shot.command == 'sleep'", *REHEARSE, program, env=shim_env)
     said = " ".join(result.stderr.split())
     assert "no handshake from the shim: it was not loaded into the program" in said
     assert "see whether a wrapper drops LD_PRELOAD" in said
@@ -244,10 +250,19 @@ def test_a_grandchild_is_believed_and_so_is_one_whose_parent_has_ended(
 ) -> None:
     run_speaker(
         """
-speak = "import time; time.sleep(0.3)\\nfrom tests.unit.launch import speaker; speaker.mirror()"
+speak = '''
+import os, sys, time
+while os.getppid() == int(sys.argv[1]):
+    time.sleep(0.01)
+from tests.unit.launch import speaker
+speaker.mirror()
+'''
 import subprocess
-subprocess.run(["sh", "-c", "(exec $0 -c \\"$1\\") & exit", sys.executable, speak])
-time.sleep(1.5)
+ended, until_its_end = os.pipe()
+command = ["sh", "-c", '(exec "$0" -c "$1" $$) & exit', sys.executable, speak]
+subprocess.run(command, pass_fds=[until_its_end])
+os.close(until_its_end)
+os.read(ended, 1)
 """
     )
     document = record.read()
@@ -258,7 +273,7 @@ time.sleep(1.5)
 def test_a_lost_hello_is_made_up_for_by_the_status_page_in_proc(
     run_speaker: RunProgram, record: Recorded
 ) -> None:
-    run_speaker("kept = speaker.status_page()\ntime.sleep(3)")
+    run_speaker("kept = speaker.status_page()\nspeaker.wait_until_found()")
     assert "mirrored: 2 copies of 235 MiB" in record.read()["verdict"][0]["text"]
 
 
@@ -269,7 +284,7 @@ def run_without_sockets(program: Path, env: dict[str, str], record: Recorded) ->
         f"sys.argv[1:] = {['run', *REHEARSE, '--json', str(record.path), str(program)]!r}; main()"
     )
     result = subprocess.run(
-        [sys.executable, "-c", without], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", without], env=env, capture_output=True, text=True, timeout=SECONDS
     )
     assert result.returncode == 0, result.stderr
     return result.stderr
@@ -313,8 +328,6 @@ if os.fork() == 0:
     page = speaker.status_page("mirrored", 1 << 20, 1 << 20)
     speaker.send("hello", version="1", descriptors=(page,))
     speaker.send("engine", library="small")
-    # Whoever has ended before he was heard can't be recognized as a descendant.
-    time.sleep(1)
     os._exit(0)
 os.wait()
 """
@@ -341,9 +354,13 @@ print(len(os.listdir(f"/proc/{os.getppid()}/fd")))
 
 
 def test_the_report_shows_where_the_pages_were_and_when_it_looked(
-    run_speaker: RunProgram, record: Recorded
+    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
 ) -> None:
-    result = run_speaker("speaker.mirror()\nx = b'x' * (64 << 20)\ntime.sleep(1)")
+    program = python_script(
+        "from tests.unit.launch import speaker\nspeaker.mirror()\ntime.sleep(300)"
+    )
+    words = (*REHEARSE, "--json", record.path, program)
+    result = numamirror_run_until("shot.cause == 'when replicas were built'", *words, env=shim_env)
     assert "Per-node process memory usage (in MBs) for PID" in result.stderr
     assert "s after start, when replicas were built)" in result.stderr
     placement = record.read()["placement"]
@@ -382,7 +399,7 @@ sys.exit(5)
     while b"node 1" not in os.read(ours, 65536):
         pass
     os.close(ours)
-    assert launcher.wait(60) == 5
+    assert launcher.wait(SECONDS) == 5
     assert (tmp_path / "ended").exists()
 
 

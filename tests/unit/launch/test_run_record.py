@@ -134,6 +134,6 @@ def _bash(script: str, directory: Path | None = None) -> subprocess.CompletedPro
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )

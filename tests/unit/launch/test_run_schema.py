@@ -11,7 +11,12 @@ import jsonschema
 import pytest
 import referencing
 
-from tests.unit.launch.conftest import REPOSITORY, Recorded, numamirror_run
+from tests.unit.launch.conftest import (
+    REPOSITORY,
+    Recorded,
+    numamirror_run,
+    numamirror_run_until,
+)
 
 SCHEMAS = REPOSITORY / "numamirror_cli" / "report" / "schema"
 
@@ -35,9 +40,10 @@ def test_the_document_of_a_mirrored_run_is_valid(
     validator: jsonschema.Draft202012Validator,
 ) -> None:
     program = python_script(
-        "from tests.unit.launch import speaker; speaker.mirror(); time.sleep(1)"
+        "from tests.unit.launch import speaker; speaker.mirror(); time.sleep(300)"
     )
-    numamirror_run("--rehearse", "2", "--json", record.path, program, env=shim_env)
+    words = ("--rehearse", "2", "--json", record.path, program)
+    numamirror_run_until("shot.cause == 'when replicas were built'", *words, env=shim_env)
     document = record.read()
     validator.validate(document)
     assert document["mirror"] and document["placement"] and document["events"]

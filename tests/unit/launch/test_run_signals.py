@@ -18,6 +18,7 @@ import pytest
 from numamirror_cli.launch.signals import PASSED_ON
 from tests.unit.launch.conftest import NUMAMIRROR, environment, numamirror_run
 from tests.unit.launch.listener import (
+    PATIENCE,
     Listener,
     children,
     eventually,
@@ -58,7 +59,7 @@ def test_a_signal_to_the_launcher_reaches_the_program_once(
     os.kill(launcher.pid, number)
     assert listener.eventually_heard(number.name) == [number.name]
     os.kill(program, signal.SIGKILL)
-    assert launcher.wait(20) == 128 + signal.SIGKILL
+    assert launcher.wait(PATIENCE) == 128 + signal.SIGKILL
 
 
 @EACH
@@ -71,9 +72,9 @@ def test_a_signal_to_the_whole_group_reaches_the_program_once(
     assert listener.eventually_heard(number.name) == [number.name]
     # And again, so that the first one was not just remembered.
     os.killpg(launcher.pid, number)
-    assert listener.heard() == [number.name] * 2
+    assert listener.heard(2) == [number.name] * 2
     os.kill(launcher.pid, number)
-    assert listener.heard() == [number.name] * 3
+    assert listener.heard(3) == [number.name] * 3
 
 
 def test_a_signal_to_each_process_of_a_unit_reaches_the_program_once(
@@ -114,7 +115,7 @@ def test_a_signal_that_the_program_does_not_handle_ends_it_and_is_our_status(
     launcher = start(processes, listener.command())
     listener.wait_until_ready()
     os.kill(launcher.pid, signal.SIGTERM)
-    assert launcher.wait(20) == 128 + signal.SIGTERM
+    assert launcher.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
 def test_killing_the_launcher_leaves_the_program_running_and_nothing_else(
@@ -133,10 +134,12 @@ def test_killing_the_launcher_leaves_the_program_running_and_nothing_else(
 def test_nothing_is_left_when_the_program_has_ended(
     listener: Listener, processes: Processes
 ) -> None:
-    launcher = start(processes, listener.command(seconds=0.2))
+    launcher = start(processes, listener.command())
     listener.wait_until_ready()
     family = children(launcher.pid)
-    assert launcher.wait(20) == 42
+    assert family
+    listener.end()
+    assert launcher.wait(PATIENCE) == 42
     assert [pid for pid in family if state(pid)] == []
 
 
@@ -144,14 +147,15 @@ def test_a_program_that_was_stopped_by_itself_does_not_stop_us(
     listener: Listener, processes: Processes
 ) -> None:
     """Whoever stops the program alone (a debugger, an administrator) will wake it alone."""
-    launcher = start(processes, listener.command(seconds=1))
+    launcher = start(processes, listener.command())
     program = listener.wait_until_ready()
     os.kill(program, signal.SIGSTOP)
     eventually(lambda: state(program) == "T", "the program to stop")
     listener.heard()
     assert state(launcher.pid) != "T"
     os.kill(program, signal.SIGCONT)
-    assert launcher.wait(20) == 42
+    listener.end()
+    assert launcher.wait(PATIENCE) == 42
 
 
 def test_a_sigtstp_that_sigcont_took_back_does_not_stop_us_later(
@@ -172,7 +176,7 @@ def test_a_sigtstp_that_sigcont_took_back_does_not_stop_us_later(
 def test_stopping_and_continuing_the_launcher_alone_stops_and_continues_both(
     listener: Listener, processes: Processes
 ) -> None:
-    launcher = start(processes, listener.command(seconds=1))
+    launcher = start(processes, listener.command())
     program = listener.wait_until_ready()
     # The kernel ignores SIGTSTP in a group that no shell watches; a program may stop all the same.
     os.kill(launcher.pid, signal.SIGTSTP)
@@ -180,7 +184,8 @@ def test_stopping_and_continuing_the_launcher_alone_stops_and_continues_both(
     eventually(lambda: state(launcher.pid) == "T", "the launcher to stop")
     os.kill(launcher.pid, signal.SIGCONT)
     eventually(lambda: state(program) == "S", "the program to run on")
-    assert launcher.wait(20) == 42
+    listener.end()
+    assert launcher.wait(PATIENCE) == 42
 
 
 def test_a_parent_that_ignores_sigchld_gets_the_status_all_the_same() -> None:
@@ -204,20 +209,21 @@ def on_a_terminal(command: list[str]) -> Iterator[tuple[int, int]]:
             os.waitpid(pid, 0)
 
 
-def run_listener(listener: Listener, *signals: signal.Signals, seconds: float = 30) -> list[str]:
-    return [*NUMAMIRROR, "run", "--report", "none", *listener.command(*signals, seconds=seconds)]
+def run_listener(listener: Listener, *signals: signal.Signals) -> list[str]:
+    return [*NUMAMIRROR, "run", "--report", "none", *listener.command(*signals)]
 
 
 @pytest.mark.parametrize(("key", "name"), [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
 def test_a_key_on_the_terminal_reaches_the_program_once(
     key: bytes, name: str, listener: Listener
 ) -> None:
-    with on_a_terminal(run_listener(listener, *ALL, seconds=2)) as (pid, terminal):
+    with on_a_terminal(run_listener(listener, *ALL)) as (pid, terminal):
         listener.wait_until_ready()
         os.write(terminal, key)
         assert listener.eventually_heard(name) == [name]
         os.write(terminal, key)
-        assert listener.heard() == [name] * 2
+        assert listener.heard(2) == [name] * 2
+        listener.end()
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
 
 
@@ -240,7 +246,7 @@ def test_a_shells_job_stops_with_ctrl_z_and_goes_on_with_fg(listener: Listener) 
     if shell is None:
         pytest.skip("bash is not installed")
     with on_a_terminal([shell, "--norc", "--noprofile", "-i"]) as (_, terminal):
-        command = " ".join(run_listener(listener, signal.SIGCONT, seconds=1.5))
+        command = " ".join(run_listener(listener, signal.SIGCONT))
         os.write(terminal, f"{command}; echo status=$?\n".encode())
         program = listener.wait_until_ready()
         launcher = parent(program)
@@ -248,8 +254,22 @@ def test_a_shells_job_stops_with_ctrl_z_and_goes_on_with_fg(listener: Listener) 
         eventually(lambda: state(program) == state(launcher) == "T", "both to stop")
         os.write(terminal, b"fg\n")
         eventually(lambda: state(program) == state(launcher) == "S", "both to run on")
-        assert listener.heard() == ["SIGCONT"]
+        assert listener.heard(1) == ["SIGCONT"]
+        listener.end()
         eventually(lambda: state(program) == "", "the program to end")
+
+
+# A minute or more of patience, and then it shows what there is.
+LEAVES_AN_ORPHAN = """
+trap 'heard=1; echo heard' TERM
+(sleep 0.1 & exit 0)
+kill -TERM 1
+for turn in $(seq 600); do
+    test -n "$heard" && ! ps -eo comm | grep -q '^sleep' && break
+    sleep 0.1
+done
+ps -eo stat,comm
+"""
 
 
 def test_as_process_one_of_a_container_signals_arrive_and_orphans_are_reaped(
@@ -258,8 +278,7 @@ def test_as_process_one_of_a_container_signals_arrive_and_orphans_are_reaped(
     unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
         pytest.skip("a pid namespace needs root and unshare")
-    leave_orphan = "(sleep 0.1 & exit 0); sleep 0.5; kill -TERM 1; sleep 0.3; ps -eo stat,comm"
-    result = numamirror_run("sh", "-c", f"trap 'echo heard' TERM; {leave_orphan}", before=unshare)
+    result = numamirror_run("sh", "-c", LEAVES_AN_ORPHAN, before=unshare)
     assert result.returncode == 0
     assert "heard" in result.stdout
     assert not [line for line in result.stdout.splitlines() if line.startswith("Z")]

@@ -86,7 +86,7 @@ def test_a_program_in_our_place_finds_signals_as_we_found_them(
     assert early.stdout == alone
     late = subprocess.run(
         [*nohup, sys.executable, "-c", REFUSED_AT_THE_START, "run", *REHEARSAL, *words],
-        env=environment(), capture_output=True, text=True, timeout=60, check=True,
+        env=environment(), capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     assert late.stdout == alone
     assert "started without us, nothing is mirrored: " in late.stderr
@@ -112,7 +112,7 @@ def with_mistake(place: str, *words: str) -> subprocess.CompletedProcess[str]:
         "from numamirror_cli.cli import main; main()\n"
     )
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
 
 
 MISTAKE = "a mistake of ours, please report it (KeyError: 'mistake')"
@@ -157,7 +157,7 @@ def test_ctrl_c_before_the_start_is_the_end_by_that_signal() -> None:
         "from numamirror_cli.cli import main; main()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == -signal.SIGINT
     assert done.stderr == ""

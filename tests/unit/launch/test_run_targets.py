@@ -13,7 +13,7 @@ import pytest
 
 from numamirror_cli.engine.elf import read_elf
 from numamirror_cli.engine.shim import find_shim
-from tests.unit.launch.conftest import environment, numamirror_run
+from tests.unit.launch.conftest import environment, numamirror_run, numamirror_run_until
 
 Script = Callable[..., Path]
 
@@ -202,12 +202,13 @@ def test_an_engine_behind_a_bundled_loader_is_named(
     tmp_path: Path, build: Build, shim_env: dict[str, str]
 ) -> None:
     """Case S07: its /proc/PID/exe is ld.so."""
-    engine = build("#include <unistd.h>\nint main(void) { sleep(6); return 0; }")
+    engine = build("#include <unistd.h>\nint main(void) { return (int)sleep(300); }")
     facts = read_elf(engine)
     assert facts is not None and facts.loader is not None
     loader = tmp_path / "ld.so"
     shutil.copy(facts.loader, loader)
-    result = numamirror_run(*REHEARSE, loader, engine, env=shim_env)
+    words = (*REHEARSE, loader, engine)
+    result = numamirror_run_until("shot.command == 'engine'", *words, env=shim_env)
     assert "for PID" in result.stderr and "(engine)" in result.stderr
     assert "it is loaded, and no engine that it knows runs" in " ".join(result.stderr.split())
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from numamirror_cli.launch import snapshots as snapshots_module
 from numamirror_cli.launch.child import Ending
 from numamirror_cli.launch.session import Outcome
 from numamirror_cli.launch.snapshots import Snapshots
@@ -20,6 +22,12 @@ from tests.unit.launch.test_strategies import TWO_NODES, planned
 def _needs_numa() -> None:
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no numa_maps")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look is waited for, however long it takes on a machine that does something else."""
+    monkeypatch.setattr(snapshots_module, "_LAST_LOOK_PATIENCE", 300.0)
 
 
 def test_a_look_shows_the_process_and_says_when_and_why() -> None:
@@ -36,7 +44,13 @@ def test_a_look_shows_the_process_and_says_when_and_why() -> None:
     assert not shot.has_shim
 
 
-def test_the_first_look_is_not_at_once_and_intervals_grow() -> None:
+def test_the_first_look_is_not_at_once_and_intervals_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looks that cost nothing; the clock stands still meanwhile."""
+    monkeypatch.setattr(Snapshots, "_look", lambda *words: None)
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr(snapshots_module, "time", clock)
     snapshots = Snapshots([0], shim="")
     waits = []
     for _ in range(3):

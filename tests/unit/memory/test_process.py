@@ -120,8 +120,9 @@ def test_a_kernel_without_numa_is_told_apart_from_a_missing_process(tmp_path):
 
 
 def test_threads_are_counted_on_the_node_of_the_cpu_they_ran_on(sleeper):
+    cpu, other = min(os.sched_getaffinity(0)), 4095
     code = (
-        "import os, threading\nos.sched_setaffinity(0, {0})\n"
+        f"import os, threading\nos.sched_setaffinity(0, {{{cpu}}})\n"
         "e = threading.Event()\n"
         "for _ in range(3): threading.Thread(target=e.wait, daemon=True).start()\n"
         "print('up', flush=True); e.wait()"
@@ -129,10 +130,10 @@ def test_threads_are_counted_on_the_node_of_the_cpu_they_ran_on(sleeper):
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline()
     try:
-        threads = read_threads(child.pid, {0: 5, 1: 6})
+        threads = read_threads(child.pid, {cpu: 5, other: 6})
         assert threads.running == {5: 4}
-        assert threads.allowed_cpus == "0"
-        assert read_threads(child.pid, {1: 6}).unplaced == 4
+        assert threads.allowed_cpus == str(cpu)
+        assert read_threads(child.pid, {other: 6}).unplaced == 4
     finally:
         child.kill()
         child.wait()

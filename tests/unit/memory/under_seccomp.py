@@ -28,7 +28,7 @@ def run_denied(names: list[str], code: int, source: str) -> str:
         "except OSError as error: print('NO SECCOMP', error); sys.exit()\n"
     )
     child = subprocess.run(
-        [sys.executable, "-c", prologue + source], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", prologue + source], capture_output=True, text=True, timeout=300
     )
     assert child.returncode == 0, child.stderr
     if child.stdout.startswith("NO SECCOMP"):

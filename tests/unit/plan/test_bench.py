@@ -84,7 +84,7 @@ def numamirror(environ: dict[str, str], *words: str) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

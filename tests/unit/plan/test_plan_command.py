@@ -39,7 +39,7 @@ def plan(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 

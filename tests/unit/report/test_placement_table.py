@@ -13,6 +13,7 @@ from rich.console import Console
 from numamirror_cli.memory.numa_maps import parse_numa_maps, read_numa_maps
 from numamirror_cli.memory.placement import NodeBytes, Placement, add_up
 from numamirror_cli.report.placement import placement_json, render_placement
+from tests.unit.launch.listener import eventually, state
 from tests.unit.report.real_numastat import need_numastat, numastat_on
 
 MAPS = """\
@@ -52,9 +53,11 @@ def test_the_table_is_numastats_to_the_character(nodes, width, tmp_path):
 
 def test_a_live_process_has_numastats_numbers(tmp_path):
     numastat = need_numastat()
-    code = "m = bytearray(48 << 20); print('up', flush=True); import time; time.sleep(60)"
+    code = "import time; m = bytearray(48 << 20); print('up', flush=True); time.sleep(600)"
     child = subprocess.Popen(["python3", "-c", code], stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline()
+    # Until it sleeps it takes new pages, between one count and the other.
+    eventually(lambda: state(child.pid) == "S", "the process to rest")
     nodes = [
         int(entry.name[4:])
         for entry in Path("/sys/devices/system/node").iterdir()
