@@ -193,7 +193,7 @@ def mirrored_in_container(profile: Profile, work: Path) -> subprocess.CompletedP
     name = f"numamirror-test-{os.getpid()}"
     return subprocess.run(
         [runc, "run", "--bundle", str(work), name],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

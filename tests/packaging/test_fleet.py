@@ -62,7 +62,7 @@ def two_tasks(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         ["unshare", "--mount-proc", "--pid", "--net", "--fork", "--kill-child",
          "bash", "-c", SCRIPT.format(work=work, job=job)],
         env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=400,
+        stderr=subprocess.STDOUT, text=True, timeout=1200,
     )  # fmt: skip
     out, err = ((work / "home" / f"job.{part}").read_text() for part in ("out", "err"))
     reports = sorted((work / "home").glob("worker-*.json"))

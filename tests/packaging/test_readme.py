@@ -31,7 +31,7 @@ SCRIPT = """
 set -m
 cd /root
 when_ready() {
-    for _ in $(seq 240); do
+    for _ in $(seq 1200); do
         curl -sf http://127.0.0.1:8080/health >/dev/null && return
         kill -0 "$1" 2>/dev/null || return
         sleep 0.5
@@ -154,7 +154,7 @@ def enter(root: Path, command: list[str]) -> None:
     }
     need("ip", "iproute2")
     subprocess.run([*alone, "bash", "-c", inside, "bash", *command], env=environment, check=True,
-                   timeout=500)  # fmt: skip
+                   timeout=2000)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

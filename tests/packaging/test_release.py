@@ -46,7 +46,7 @@ def commit(tree: Path) -> None:
 
 def release(tree: Path) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, str(tree / "tools" / "release.py")]
-    return subprocess.run(program, cwd=tree, capture_output=True, text=True, timeout=300)
+    return subprocess.run(program, cwd=tree, capture_output=True, text=True, timeout=1200)
 
 
 def test_a_tree_that_agrees_is_ready_and_what_is_left_to_do_is_said(copy: Path) -> None:

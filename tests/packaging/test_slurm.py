@@ -46,13 +46,13 @@ ip link set lo up
 ip addr add 10.77.0.1/32 dev lo
 munged --foreground --force --key-file={work}/munge.key --socket={work}/munge.socket \\
        --pid-file={work}/munged.pid --log-file={work}/munged.log --seed-file={work}/seed &
-for _ in $(seq 300); do [ -S {work}/munge.socket ] && break; sleep 0.1; done
+for _ in $(seq 1200); do [ -S {work}/munge.socket ] && break; sleep 0.1; done
 slurmctld -D &
 slurmd -D -N localhost &
-for _ in $(seq 240); do sinfo -h -o %T 2>/dev/null | grep -q idle && break; sleep 0.5; done
+for _ in $(seq 600); do sinfo -h -o %T 2>/dev/null | grep -q idle && break; sleep 0.5; done
 cd {work}/home
 sbatch --test-only {job} model.gguf
-timeout 180 sbatch --wait --output=job.out --error=job.err {job} model.gguf
+timeout 600 sbatch --wait --output=job.out --error=job.err {job} model.gguf
 """
 
 # What the job starts as its engine.
@@ -95,7 +95,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         [*alone, "bash", "-c", SCRIPT.format(work=work, job=JOB)],
         env={**os.environ, "HOME": str(home), "SLURM_CONF": str(work / "slurm.conf")},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=400,
+        timeout=1200,
     )  # fmt: skip
     reports = list(home.glob("numamirror-*.json"))
     assert len(reports) == 1, done.stdout

@@ -198,7 +198,7 @@ def test_core_and_seams_pass_their_tests_on_that_processor(processor: str, tmp_p
     build = build_native_tests(processor, run, tmp_path)
     # qemu-user has no seccomp, and other pages than those of which it tells.
     left_out = ["--exclude-regex", "^filter$|^first_touch$"] if run else []
-    ctest = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "120"]
+    ctest = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "600"]
     done = subprocess.run([*ctest, *left_out], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     passed = re.search(r"100% tests passed, 0 tests failed out of (\d+)", done.stdout)
