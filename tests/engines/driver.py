@@ -75,12 +75,17 @@ def parse_options(description: str) -> Options:
     return Options(**vars(parser.parse_args()))
 
 
-def pause_after_warm_up(options: Options) -> None:
-    """Waits, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
+def pause(options: Options) -> None:
+    """Waits as long as, and for what, the options say."""
     time.sleep(options.pause)
     patience = time.monotonic() + SECONDS_TO_WAIT
     while not all(path.exists() for path in options.until) and time.monotonic() < patience:
         time.sleep(0.02)
+
+
+def pause_after_warm_up(options: Options) -> None:
+    """Waits, then says on stderr when the generation that counts begins (CLOCK_MONOTONIC)."""
+    pause(options)
     sys.stderr.flush()
     # In one piece: the engine's threads write there too.
     os.write(sys.stderr.fileno(), f"{GENERATING_SINCE}{time.monotonic():.6f}\n".encode())

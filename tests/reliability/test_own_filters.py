@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,27 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def filtered(libllama: Path, model: Path, tmp_path: Path) -> Any:
-    """filtered(WHEN) -> the engine's run without us, and with us."""
+    """filtered(WHEN, OPTION...) -> the engine's run without us, and with us and those options."""
 
-    def run_both(when: str, *options: str) -> tuple[runs.Run, runs.Run]:
-        words = ("--engine-dir", libllama, "--model", model, *options)
-        command = runs.program("own_filter.py", when, *words)
-        return runs.run(command), runs.run_mirrored(tmp_path, command, *runs.REHEARSED)
+    def run_both(
+        when: str, *options: str, launcher: Sequence[str] = runs.NUMAMIRROR
+    ) -> tuple[runs.Run, runs.Run]:
+        words = ("--engine-dir", libllama, "--model", model)
+        plain = runs.program("own_filter.py", when, *words)
+        mirrored = runs.run_mirrored(
+            tmp_path, (*plain, *options), *runs.REHEARSED, launcher=launcher
+        )
+        return runs.run(plain), mirrored
 
     return run_both
 
 
-def test_an_engine_that_filters_itself_before_it_loads_is_left_alone(filtered: Any) -> None:
-    # It stays until the launcher's look at it, two seconds after the start.
-    plain, run = filtered("before-load", "--pause", "6")
+def test_an_engine_that_filters_itself_before_it_loads_is_left_alone(
+    filtered: Any, tmp_path: Path
+) -> None:
+    looked = str(tmp_path / "looked")
+    launcher = (sys.executable, str(runs.HERE / "looked.py"), looked)
+    plain, run = filtered("before-load", "--until", looked, launcher=launcher)
     assert run.line == plain.line
     [sentence] = run.verdict
     assert sentence.startswith("NOT mirrored: no handshake from the shim: the program filters its")

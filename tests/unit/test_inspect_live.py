@@ -16,7 +16,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import inspection
 from numamirror_cli.memory.inspection import inspect_process
 from numamirror_cli.memory.process import is_same, read_process
-from numamirror_cli.memory.settle import Look, is_quiet, quiet_since, wait_until_settled
+from numamirror_cli.memory.settle import Look, is_quiet, quiet_since, take_look, wait_until_settled
 from tests.unit.memory.replay import PID, two_node_root, write_process
 
 MIB = 1 << 20
@@ -119,6 +119,16 @@ def test_until_settled_says_that_nothing_moves_and_shows_where_it_lies():
     assert err.endswith(" s: nothing has moved for 0.2 s\n")
     placed = json.loads(out)["placement_bytes"]
     assert sum(sum(rows.values()) for rows in placed.values()) > 64 * MIB
+
+
+def test_there_is_no_look_at_a_process_that_has_given_its_memory_back():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with pytest.raises(NumaMirrorError, match=f"process {child.pid} has ended"):
+            take_look(child.pid)
+    finally:
+        child.wait()
 
 
 # `numamirror` at whose first look the process that it looks at is ended.

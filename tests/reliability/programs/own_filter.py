@@ -4,20 +4,19 @@
 
 WHEN: "before-load", a filter that kills for placement calls and sockets; "after-warm-up", one that
 allows what computing needs and kills for all else; "before-first-graph", the same, and nothing has
-been computed yet. --pause: seconds for which it stays when it has generated.
+been computed yet. --until: files for which it stays when it has generated.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "engines"))
 
 from drive_llama_ctypes import Model, open_llama
-from driver import Options, parse_options, print_result
+from driver import Options, parse_options, pause, print_result
 from refuse import CALLS, allow_only, refuse
 
 # Of x86_64, as `strace -f` shows them in an engine that generates and ends: read, write, close,
@@ -36,7 +35,7 @@ def main(when: str, options: Options) -> None:
     if when != "before-load":
         allow_only(COMPUTING)
     print_result("libllama", [model.generate(options.prompt, options.n)])
-    time.sleep(options.pause)
+    pause(options)
 
 
 if __name__ == "__main__":

@@ -210,7 +210,9 @@ def test_an_engine_behind_a_bundled_loader_is_named(
     words = (*REHEARSE, loader, engine)
     result = numamirror_run_until("shot.command == 'engine'", *words, env=shim_env)
     assert "for PID" in result.stderr and "(engine)" in result.stderr
-    assert "it is loaded, and no engine that it knows runs" in " ".join(result.stderr.split())
+    assert "it is loaded, and no engine that it knows runs in the program" in " ".join(
+        result.stderr.split()
+    )
 
 
 def test_missing_and_foreign_shims_are_named_and_the_program_starts(
