@@ -153,7 +153,7 @@ def test_many_experts_take_as_much_memory_sharded_and_no_mapping_for_each(
 ) -> None:
     plain, sharded = memory_while_held({}), memory_while_held(on_one_node())
     assert sharded["resident"] == pytest.approx(plain["resident"], rel=0.03)
-    assert sharded["mappings"] - plain["mappings"] < 20
+    assert sharded["mappings"] - plain["mappings"] < 100
 
 
 def without_huge_pages() -> None:
