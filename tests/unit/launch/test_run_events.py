@@ -277,47 +277,6 @@ def test_a_lost_hello_is_made_up_for_by_the_status_page_in_proc(
     assert "mirrored: 2 copies of 235 MiB" in record.read()["verdict"][0]["text"]
 
 
-def run_without_sockets(program: Path, env: dict[str, str], record: Recorded) -> str:
-    """What `run` says where a socket is refused: an address family that the kernel has not."""
-    without = (
-        "import socket, sys; socket.AF_UNIX = 99; from numamirror_cli.cli import main; "
-        f"sys.argv[1:] = {['run', *REHEARSE, '--json', str(record.path), str(program)]!r}; main()"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", without], env=env, capture_output=True, text=True, timeout=SECONDS
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stderr
-
-
-def test_without_sockets_events_are_live_and_a_program_that_ends_at_once_is_found(
-    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
-) -> None:
-    program = python_script("from tests.unit.launch import speaker\nspeaker.mirror()")
-    said = run_without_sockets(program, shim_env, record)
-    assert "numamirror: pretend node 1: replica of 235 MiB" in said
-    names = [event["event"] for event in record.read()["events"]]
-    assert names == ["hello", "engine", "build", "replica", "primary", "coverage"]
-    assert record.read()["mirror"]["coverage"] == 1.0
-
-
-def test_without_sockets_garbage_and_strangers_are_counted_and_not_believed(
-    python_script: Callable[[str], Path], shim_env: dict[str, str], record: Recorded
-) -> None:
-    program = python_script(
-        """
-from tests.unit.launch import speaker
-speaker.write_line(b"garbage")
-for _ in range(3):
-    speaker.write_line(b"x" * 60_000)
-speaker.write_line(b'{"v":1,"pid":1,"event":"freed","bytes":1}')
-"""
-    )
-    said = run_without_sockets(program, shim_env, record)
-    assert record.read()["events"] == []
-    assert "5 datagrams were not believed" in " ".join(said.split())
-
-
 def test_of_two_engines_in_two_processes_the_larger_is_reported(
     run_speaker: RunProgram, record: Recorded
 ) -> None:
