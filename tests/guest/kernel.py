@@ -111,7 +111,8 @@ def download(release: str, directory: Path) -> str:
     packages = [image, *sorted(modules & available_packages(release))]
     command = ["apt-get", "-q", "download", *packages]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+    problem = done.stderr.strip() or f"status {done.returncode}"
+    return "" if done.returncode == 0 else problem.splitlines()[-1]
 
 
 def depends_of(package: str) -> list[str]:

@@ -53,4 +53,5 @@ def _download(package: str, directory: Path) -> str:
     """Returns what went wrong, in one line; "" when nothing did."""
     command = ["apt-get", "-q", "download", package]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+    problem = done.stderr.strip() or f"status {done.returncode}"
+    return "" if done.returncode == 0 else problem.splitlines()[-1]
