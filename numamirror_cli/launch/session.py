@@ -158,7 +158,7 @@ class Session:
             if event.name == "hello":
                 self._pages.forget_ended(worth_keeping=self._journal.engines)
             elif event.name == "coverage":
-                self._snapshots.ask(WHEN_BUILT)
+                self._snapshots.ask(reason_to_look(event))
             self._on_event(event)
 
     def _is_ours(self, pid: int) -> bool:
@@ -205,6 +205,12 @@ class Session:
             snapshot_problem=self._snapshots.problem,
             fault=self._fault,
         )
+
+
+def reason_to_look(event: Event) -> str:
+    """What the report says of a look that a coverage event brings about: such an event also comes
+    where nothing was copied, by observe or for want of room."""
+    return WHEN_BUILT if event.number("mirrored_bytes") else ""
 
 
 def _open_events(pages: StatusPages) -> EventSocket | EventPipe:

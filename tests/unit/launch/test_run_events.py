@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numamirror_cli.launch.events import Event, read_event
+from numamirror_cli.launch.session import reason_to_look
 from numamirror_cli.report.run import event_line
 from tests.unit.launch.conftest import (
     NUMAMIRROR,
@@ -325,6 +326,14 @@ def test_the_report_shows_where_the_pages_were_and_when_it_looked(
     placement = record.read()["placement"]
     assert placement["cause"] == "when replicas were built"
     assert sum(placement["placement_bytes"]["0"].values()) > 4 << 20
+
+
+def test_a_look_is_said_to_be_of_when_replicas_were_built_only_where_there_are_any() -> None:
+    def heard(mirrored: int) -> Event:
+        return Event(1.0, 4711, "coverage", {"gemm_bytes": 8, "mirrored_bytes": mirrored})
+
+    assert reason_to_look(heard(8)) == "when replicas were built"
+    assert reason_to_look(heard(0)) == ""
 
 
 def test_a_summary_is_a_few_lines(run_speaker: RunProgram) -> None:
