@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,9 @@ from numamirror_cli.plan.bench_store import load, load_for
 from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.estimate import STRATEGIES, Request, estimate
 from numamirror_cli.plan.predict import Measured
+
+# What no engine has: to it, --json and the others mean nothing.
+_OWN_OPTIONS = ("--bandwidth", "--bench", "--measured", "--home", "--json", "--root")
 
 
 @click.command("plan", context_settings={"allow_interspersed_args": False}, no_args_is_help=True)
@@ -69,6 +74,7 @@ def command(
     """
     if bandwidth and bench_path:
         raise click.UsageError("--bandwidth and --bench exclude one another")
+    _check_order(engine_args)
     arguments = parse_engine_args([word for word in engine_args if word != "--"])
     rate = None if measured is None else _read_measured(measured)
     # numpy, by which models are read, asks for policies of memory when it is imported.
@@ -94,6 +100,17 @@ def command(
     from numamirror_cli.report.plan import render_plan
 
     print_report(render_plan(result))
+
+
+def _check_order(engine_args: Sequence[str]) -> None:
+    """An option of ours behind MODEL would be taken for the engine's, which has none of these."""
+    behind_model = itertools.takewhile(lambda word: word != "--", engine_args)
+    for name in (word.partition("=")[0] for word in behind_model):
+        if name in _OWN_OPTIONS:
+            raise click.UsageError(
+                f"{name} stands behind MODEL.gguf, where the engine's arguments stand: put it in "
+                "front of MODEL.gguf"
+            )
 
 
 def _with_home(machine: Machine, wanted: int | None) -> Machine:

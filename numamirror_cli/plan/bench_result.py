@@ -123,22 +123,27 @@ def to_json(result: BenchResult) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> BenchResult:
-    """The result of such a document. Raises ValueError for any other, naming what is wrong."""
+    """The result of such a document. Raises ValueError for any other, in words for the user."""
     try:
-        if document["schema"] != SCHEMA:
-            raise ValueError(f"schema {document['schema']} is not known")
-        identity = document["identity"]
-        nodes = tuple(NodeIdentity(int(n["id"]), str(n["cpus"])) for n in identity["nodes"])
-        return BenchResult(
-            identity=Identity(str(identity["cpu"]), nodes),
-            kernel=str(document["kernel"]),
-            numa_balancing=document["numa_balancing"],
-            taken=float(document["taken"]),
-            load=float(document["load"]),
-            cells=tuple(_cell(each) for each in document["cells"]),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a bench result: {error}") from None
+        schema = document["schema"]
+        if schema == SCHEMA:
+            return _result(document)
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
+        raise ValueError("no result of numamirror bench") from None
+    raise ValueError(f"a result of another version of numamirror (schema {schema})")
+
+
+def _result(document: Mapping[str, Any]) -> BenchResult:
+    identity = document["identity"]
+    nodes = tuple(NodeIdentity(int(n["id"]), str(n["cpus"])) for n in identity["nodes"])
+    return BenchResult(
+        identity=Identity(str(identity["cpu"]), nodes),
+        kernel=str(document["kernel"]),
+        numa_balancing=document["numa_balancing"],
+        taken=float(document["taken"]),
+        load=float(document["load"]),
+        cells=tuple(_cell(each) for each in document["cells"]),
+    )
 
 
 def _cell(facts: Mapping[str, Any]) -> Cell:

@@ -7,6 +7,7 @@ import os
 import pwd
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.output import write_whole
@@ -42,13 +43,21 @@ def store(result: BenchResult, path: Path) -> None:
 def load(path: Path) -> BenchResult:
     """Read a result. Raises NumaMirrorError, naming the file, when it is none."""
     try:
-        return from_json(json.loads(path.read_text()))
+        return from_json(_parsed(path.read_bytes()))
     except OSError as error:
         raise NumaMirrorError(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise NumaMirrorError(
             f"{path}: {error}", hint="make a new one with: numamirror bench"
         ) from None
+
+
+def _parsed(content: bytes) -> Any:
+    """The document, None where it is no JSON."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def load_for(identity: Identity, environ: Mapping[str, str] = os.environ) -> BenchResult | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 
 from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.advice import (
     Advice,
@@ -126,6 +127,14 @@ def _notes_on_rates(estimate: Estimate) -> Iterator[Notice]:
         yield Notice("GEMM on the CPU reads nothing", "there is nothing to mirror", level="info")
         return
     if not estimate.rows or estimate.rows[0].reading is None:
+        if request.bandwidth is not None:
+            yield Notice(
+                f"no tokens/s by {request.bandwidth.source}",
+                f"it has no figures for all of {name_nodes(sorted(estimate.there))}",
+                "measure this machine with numamirror bench",
+                level="info",
+            )
+            return
         yield Notice(
             "no tokens/s without the machine's bandwidth",
             "it was not measured here",

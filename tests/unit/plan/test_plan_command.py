@@ -15,7 +15,11 @@ import jsonschema
 import pytest
 
 import numamirror_cli.report
+from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.plan.bench_result import to_json
+from numamirror_cli.plan.bench_store import load
 from tests.unit.plan.made_models import TENSORS, WHOLE, write_gguf
+from tests.unit.plan.test_bench import result
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCHEMA = json.loads(
@@ -191,6 +195,9 @@ def test_a_tie_between_embedding_and_output_counts_once(tmp_path: Path, two_node
         (["--home", "7", "MODEL"], 2, "there is no node 7"),
         (["--bench", "absent.json", "MODEL"], 1, "absent.json"),
         (["--bench", "b", "--bandwidth", FIGURES, "MODEL"], 2, "exclude one another"),
+        (["MODEL", "--json"], 2, "--json stands behind MODEL.gguf"),
+        (["MODEL", "--home=1"], 2, "put it in front of MODEL.gguf"),
+        (["MODEL", "-t", "4", "--bandwidth", FIGURES], 2, "--bandwidth stands behind MODEL.gguf"),
         (["MODEL", "--", "-ngl", "many"], 2, "-ngl many"),
         (["MODEL", "--", "-ctk", "q9"], 2, "-ctk q9"),
     ],
@@ -204,6 +211,49 @@ def test_bad_input_is_named(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no result of numamirror bench"),
+        (b"\xff\xfe", "no result of numamirror bench"),
+        (b"[" * 100_000, "no result of numamirror bench"),
+        (b"[1]", "no result of numamirror bench"),
+        (b"{}", "no result of numamirror bench"),
+        (b'{"schema": 1, "identity": {"cpu": "", "nodes": []}}', "no result of numamirror bench"),
+        (b'{"schema": 2}', "of another version of numamirror (schema 2)"),
+    ],
+)
+def test_a_file_that_is_no_bench_is_named_in_the_users_words(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "b.json"
+    file.write_bytes(content)
+    with pytest.raises(NumaMirrorError) as raised:
+        load(file)
+    assert raised.value.message.startswith(f"{file}: ")
+    assert said in raised.value.message
+    assert raised.value.hint == "make a new one with: numamirror bench"
+
+
+def test_options_of_plan_behind_two_dashes_are_the_engines(model: Path, two_nodes: Path) -> None:
+    found = document("--root", two_nodes, model, "--", "--home", "1")
+    assert found["not_considered"] == ["--home 1"]
+
+
+def test_a_bench_of_another_machine_is_said_to_have_no_figures(
+    model: Path, four_nodes: Path, tmp_path: Path
+) -> None:
+    """It was called not measured, beside the name of the bench that was given."""
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps(to_json(result(4))))
+    found = document("--root", four_nodes, "--bench", file, model)
+    assert strategies(found)["mirror node"]["tokens_per_second"]
+    file.write_text(json.dumps(to_json(result(2))))
+    notes = document("--root", four_nodes, "--bench", file, model)["notes"]
+    assert any("it has no figures for all of nodes 0-3" in note["why"] for note in notes)
+    assert not any("it was not measured here" in note["why"] for note in notes)
 
 
 def test_a_name_from_the_file_cannot_steer_the_terminal(tmp_path: Path, two_nodes: Path) -> None:
