@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # An archive comes from a stranger: what it may make us write is bounded.
 MOST_BYTES = 256 << 20
 MOST_MEMBERS = 200_000
+_MAKES_ONE = "numamirror topology --gather FILE.tar.xz makes a dump"
 
 
 @contextmanager
@@ -45,6 +46,7 @@ def open_root(path: Path) -> Iterator[Path]:
             why, *_ = str(error).splitlines()
             raise NumaMirrorError(
                 f"{path}: neither a directory nor a readable tar archive: {why.rstrip(':')}",
+                hint=_MAKES_ONE,
                 exit_code=2,
             ) from error
         yield _checked(_only_directory(Path(directory)), path)
@@ -74,7 +76,7 @@ def _checked(directory: Path, path: Path) -> Path:
         return directory
     raise NumaMirrorError(
         f"{path}: no dump of a machine: it holds neither sys nor proc",
-        hint="numamirror topology --gather FILE.tar.xz makes one",
+        hint=_MAKES_ONE,
         exit_code=2,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.machine.cpulist import format_list
+from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.buffers import add_by_node
 from numamirror_cli.memory.cache_actions import evict, warm
 from numamirror_cli.memory.mapped_by import processes_mapping
@@ -88,8 +88,8 @@ def warming_policy(wanted: str, nodes: frozenset[int]) -> Policy:
     if wanted.isascii() and wanted.isdecimal() and int(wanted) in nodes:
         return Policy("preferred", frozenset({int(wanted)}))
     raise NumaMirrorError(
-        f"--warm {wanted}: nodes with memory are {format_list(nodes) or 'not known here'}",
-        hint="give one of them, or interleave",
+        f"--warm {wanted}: not a node with memory",
+        hint=f"those are {name_nodes(sorted(nodes)) or 'not known here'}; or give interleave",
         exit_code=2,
     )
 

@@ -120,7 +120,10 @@ def explain(error: OSError, pid: int, name: str, root: Path = Path("/")) -> Numa
 
 def _remedy() -> str:
     if os.geteuid() == 0:
-        return "root is not enough here: the container lacks CAP_SYS_PTRACE (or a security module)"
+        return (
+            "root is not enough here: a container without CAP_SYS_PTRACE, or a security module, "
+            "forbids it"
+        )
     return NO_PERMISSION_HINT
 
 

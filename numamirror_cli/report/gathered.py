@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 
 from numamirror_cli.machine.gather import Gathered
+from numamirror_cli.report.text import printable
 from numamirror_cli.report.units import size
 
 
 def gathered_text(gathered: Gathered, width: int = 80) -> str:
     """Name, size and contents of the archive, and how to look into it. Words are wrapped at
     `width`; lines with the file's name are left whole, to be copied."""
+    name = printable(str(gathered.file))
     inside = "\n".join(_wrapped(f"  {line}", width) for line in gathered.inside)
     return (
-        f"Wrote {gathered.file}: {gathered.files} files, {size(gathered.archive_bytes)}\n"
+        f"Wrote {name}: {gathered.files} files, {size(gathered.archive_bytes)}\n"
         f"Inside:\n{inside}\n"
         f"Left out:\n{_wrapped(f'  {gathered.left_out}', width)}\n"
         "To look into it, and to see this machine again:\n"
-        f"  tar -tJf {gathered.file}\n"
-        f"  numamirror topology --root {gathered.file}"
+        f"  tar -tJf {shlex.quote(name)}\n"
+        f"  numamirror topology --root {shlex.quote(name)}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -226,9 +227,10 @@ def test_somebody_elses_file_is_not_said_to_be_cached_when_the_kernel_will_not_t
 
 def test_an_unknown_node_is_bad_usage_and_names_those_there_are(disk):
     model = model_of(disk / "m.gguf", 1)
-    with pytest.raises(NumaMirrorError, match=r"--warm 999: nodes with memory are \d") as raised:
+    with pytest.raises(NumaMirrorError, match="--warm 999: not a node with memory") as raised:
         cache(model, "--warm", "999")
     assert raised.value.exit_code == 2
+    assert re.fullmatch(r"those are nodes? \d.*; or give interleave", raised.value.hint)
 
 
 def test_an_empty_file_is_no_error(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -249,6 +250,14 @@ def test_the_command_says_what_is_inside_and_how_to_replay(root: Path, tmp_path:
     assert f'"root": "{archive}"' in run_topology("--json", "--root", archive).stdout
 
 
+def test_the_printed_commands_work_whatever_the_file_is_called(root: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "my server; false.tar.xz"
+    said = run_topology("--root", root, "--gather", archive)
+    listing, replay = map(shlex.split, said.stdout.splitlines()[-2:])
+    assert listing == ["tar", "-tJf", str(archive)]
+    assert replay == ["numamirror", "topology", "--root", str(archive)]
+
+
 def test_a_file_that_is_no_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no archive\n")
     said = run_topology("--root", tmp_path / "notes.txt")
@@ -256,7 +265,8 @@ def test_a_file_that_is_no_archive_is_named(tmp_path: Path) -> None:
     assert said.stderr.startswith(
         f"numamirror: {tmp_path}/notes.txt: neither a directory nor a readable tar archive"
     )
-    assert len(said.stderr.splitlines()) == 1
+    _, *remedy = said.stderr.splitlines()
+    assert remedy == ["numamirror: numamirror topology --gather FILE.tar.xz makes a dump"]
 
 
 @pytest.mark.parametrize("kind", ["directory", "archive"])
