@@ -198,7 +198,15 @@ def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
     if coverage >= _GOOD_COVERAGE:
         return Verdict(OK, f"mirrored: {covered}{rest}")
     level = BAD if coverage < _POOR_COVERAGE else WARN
-    return Verdict(level, f"partly mirrored: {covered}{rest or '; no reason was given'}")
+    text = f"partly mirrored: {covered}{rest or '; no reason was given'}"
+    return Verdict(level, text, _copy_small_ones(status))
+
+
+def _copy_small_ones(status: MirrorStatus) -> str:
+    """The remedy where small tensors are what is missing; a refusal says its own."""
+    if status.small_bytes <= status.refused_bytes:
+        return ""
+    return "start it with `numamirror run --min-size 0 -- ...`: small tensors are copied too"
 
 
 def _reads_phrase(status: MirrorStatus) -> str:

@@ -144,6 +144,13 @@ def test_what_is_not_covered_is_said_with_the_reason():
     ) in verdict
 
 
+def test_where_small_tensors_are_what_is_missing_the_option_that_copies_them_is_named():
+    small = replace(MIRRORED, mirrored_bytes=179 * MIB, small_bytes=56 * MIB)
+    assert "numamirror run --min-size 0" in said(small)
+    full = replace(small, mirrored_bytes=135 * MIB, small_bytes=10 * MIB, refused_bytes=90 * MIB)
+    assert "--min-size" not in said(full)
+
+
 def test_a_partial_mirror_is_judged_by_what_a_token_reads_of_it():
     status = replace(
         MIRRORED,
