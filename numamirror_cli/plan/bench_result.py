@@ -74,8 +74,8 @@ class Identity:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """taken: seconds since 1970. load: CPUs busy with other things at the start, as load average
-    of one minute. numa_balancing: None where the kernel has no such setting."""
+    """taken: seconds since 1970. load: average of one minute before the start: tasks that ran or
+    waited for a CPU or a disk. numa_balancing: None where the kernel has no such setting."""
 
     identity: Identity
     kernel: str

@@ -25,7 +25,7 @@ COLUMNS_PER_TABLE = 9
 # From the least to the most; blocks where the terminal has them.
 SHADES = "░▒▓█"
 ASCII_SHADES = ".:+#"
-# More CPUs busy with other things than this, and the figures are too low.
+# With a higher load average than this before the start, the figures may be too low.
 _BUSY = 0.5
 
 
@@ -152,7 +152,7 @@ def condition_lines(result: BenchResult) -> Iterator[str]:
     if there:
         yield f"Read: {_amounts(there)}; {_where(there)}"
     if result.load > _BUSY:
-        yield f"{result.load:.1f} CPUs were busy with other things: the figures may be too low."
+        yield f"The load average was {result.load:.1f} before the start: figures may be too low."
 
 
 def _amounts(cells: Sequence[Cell]) -> str:

@@ -22,7 +22,7 @@ from numamirror_cli.report.run import (
     write_message,
 )
 from numamirror_cli.report.text import percent
-from numamirror_cli.report.units import size
+from numamirror_cli.report.units import part_of, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -85,10 +85,8 @@ def summary_lines(plan: Plan, outcome: Outcome) -> list[str]:
     lines = []
     status = outcome.mirror
     if status is not None and status.gemm_bytes and plan.mirrors:
-        line = (
-            f"coverage {percent(status.coverage)} ({size(status.mirrored_bytes)} of "
-            f"{size(status.gemm_bytes)} that GEMM reads)"
-        )
+        covered = part_of(status.mirrored_bytes, status.gemm_bytes)
+        line = f"coverage {percent(status.coverage)} ({covered} that GEMM reads)"
         if status.coverage < 1 and status.coverage_read is not None:
             line += f", {percent(status.coverage_read)} by reads"
         lines.append(line)
