@@ -1,5 +1,5 @@
 # make demo   build, install into .venv, run a real model mirrored, compare
-# make test   every test: C under sanitizers, units, real engines, a multi-node kernel in QEMU
+# make test   C under sanitizers, units, real engines, faults, a multi-node kernel in QEMU
 # make lint   types, style, formats
 # make man    the manual pages, from the commands' help
 # make wheels wheels for x86_64 and aarch64 in dist/, for glibc 2.17 and newer
