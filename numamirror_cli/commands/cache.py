@@ -28,7 +28,7 @@ from numamirror_cli.report.run import say
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(readable=False, path_type=Path))
 @click.option("--evict", is_flag=True, help="Drop it from the page cache; with --warm, first.")
 @click.option(
     "--warm",

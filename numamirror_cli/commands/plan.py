@@ -40,7 +40,7 @@ _OWN_OPTIONS = ("--bandwidth", "--bench", "--measured", "--home", "--json", "--r
 @click.option(
     "--bench",
     "bench_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, readable=False, path_type=Path),
     metavar="FILE",
     help="A result of `bench --json`.  [default: the one that is kept for this machine]",
 )
@@ -52,7 +52,7 @@ _OWN_OPTIONS = ("--bandwidth", "--bench", "--measured", "--home", "--json", "--r
 @home_option
 @json_option
 @root_option("Plan for the machine of this dump.")
-@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.gguf")
+@click.argument("model", type=click.Path(readable=False, path_type=Path), metavar="MODEL.gguf")
 @click.argument(
     "engine_args", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ENGINE ARGUMENT]..."
 )

@@ -81,7 +81,9 @@ def follow_wrapper(process: Process, root: Path = Path("/")) -> Process:
     if not is_wrapper(process):
         return process
     everyone = tuple(all_processes(root))
-    below = tuple(descendants(process, everyone))
+    # From a script, `inspect $$` has this very command below what it names.
+    ours = os.getpid() if root == Path("/") else 0
+    below = tuple(p for p in descendants(process, everyone) if p.pid != ours)
     # "ollama serve" starts "ollama runner": where all are wrappers, one without children works.
     parents = {p.parent for p in everyone}
     working = [p for p in below if not is_wrapper(p)] or [p for p in below if p.pid not in parents]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import numamirror_cli.commands.cache  # noqa: F401 - before a test becomes nobody
 from numamirror_cli.cli import cli
 from numamirror_cli.commands import cache as cache_command
 from numamirror_cli.errors import NumaMirrorError
@@ -223,6 +224,13 @@ def test_somebody_elses_file_is_not_said_to_be_cached_when_the_kernel_will_not_t
     assert "the kernel tells only its owner which of its pages are cached" in as_nobody(
         lambda: read_cache_state(model)
     )
+
+
+def test_a_model_that_may_not_be_read_is_no_bad_usage(disk):
+    model = model_of(disk / "m.gguf", 1)
+    disk.chmod(0o755)
+    model.chmod(0o600)
+    assert as_nobody(lambda: cache(model)) == f"NumaMirrorError: {model}: Permission denied"
 
 
 def test_an_unknown_node_is_bad_usage_and_names_those_there_are(disk):

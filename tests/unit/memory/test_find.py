@@ -172,6 +172,19 @@ def test_s07_an_overwritten_command_line_leaves_the_mappings(tmp_path):
     assert program_name(process, extents) == "llama-server"
 
 
+def test_a_script_that_asks_about_itself_is_not_shown_the_command_that_asks():
+    code = (
+        "import os\n"
+        "from numamirror_cli.memory.find import follow_wrapper\n"
+        "from numamirror_cli.memory.process import read_process\n"
+        "script = os.getppid()\n"
+        "print('itself' if follow_wrapper(read_process(script)).pid == script else 'another')\n"
+    )
+    words = ["sh", "-c", '"$0" -c "$1"; true', sys.executable, code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout == "itself\n", done.stderr
+
+
 def test_this_command_does_not_find_itself():
     marker = "a-name-that-only-this-command-line-has"
     found = subprocess.run(
