@@ -26,7 +26,7 @@ class LiveReport:
         self._reasons = reasons
         self._rehearsal = rehearsal
         self._verbose = verbose
-        self._progress = ReplicaProgress()
+        self._progress = ReplicaProgress(rehearsal)
         self._coverage: dict[int, str] = {}
 
     def show(self, event: Event) -> None:

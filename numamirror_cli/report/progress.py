@@ -23,7 +23,8 @@ class ReplicaProgress:
     """One bar per copy that is being filled, and one for pages that are being moved; each is gone
     when it is complete."""
 
-    def __init__(self) -> None:
+    def __init__(self, rehearsal: bool = False) -> None:
+        self._rehearsal = rehearsal
         self._progress: Progress | None = None
         self._tasks: dict[tuple[int, int], TaskID] = {}
 
@@ -35,8 +36,8 @@ class ReplicaProgress:
         if event.name == "placing":
             self._follow_pages(key, event)
         elif event.name == "build":
-            label = f"{where_of_copy(event)}: replica of {size(event.number('bytes'))}"
-            self._begin(key, label, event)
+            where = where_of_copy(event, self._rehearsal)
+            self._begin(key, f"{where}: replica of {size(event.number('bytes'))}", event)
         elif self._progress is not None and key in self._tasks:
             if event.name == "progress":
                 self._progress.update(self._tasks[key], completed=event.number("done_bytes"))

@@ -82,7 +82,8 @@ def test_on_a_terminal_a_bar_shows_the_build_and_goes_away(
 ) -> None:
     program = python_script("from tests.unit.launch import speaker; speaker.mirror()")
     shown = shown_on_a_terminal(program, shim_env)
-    assert b"node 1: replica of 235 MiB" in shown and b" 43 %" in shown
+    assert b"numamirror: pretend node 1: replica of 235 MiB" in shown and b" 43 %" in shown
+    assert b"numamirror: node 1" not in shown
 
 
 def test_on_a_terminal_a_bar_shows_rows_on_their_way_and_goes_away(
