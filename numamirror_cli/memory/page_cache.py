@@ -82,7 +82,10 @@ def read_cache_state(path: Path, tell: Callable[[int], None] = lambda _: None) -
         for start in range(0, facts.st_size, _WINDOW):
             length = min(_WINDOW, facts.st_size - start)
             asked = [offset for offset in wanted if start <= offset < start + length]
-            count, located = _look_at(descriptor, start, length, asked)
+            try:
+                count, located = _look_at(descriptor, start, length, asked)
+            except OSError as error:
+                raise NumaMirrorError(f"{path}: {error.strerror}") from None
             cached += count * _PAGE
             sample = _together(sample, located)
             tell(start + length)
@@ -130,7 +133,10 @@ def _whole_pages(count: int) -> int:
 def _look_at(
     descriptor: int, start: int, length: int, offsets: Sequence[int]
 ) -> tuple[int, PageSample]:
-    """Cached pages of one window, and the nodes of those of them that were asked for."""
+    """Cached pages of one window, and the nodes of those of them that were asked for.
+
+    Raises OSError, whose text is a phrase about the file.
+    """
     with _mapped(descriptor, start, length) as address:
         resident = _resident(address, length)
         addresses = [
@@ -145,7 +151,7 @@ def _look_at(
 def _mapped(descriptor: int, start: int, length: int) -> Iterator[int]:
     address = _libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
     if address in (None, ctypes.c_void_p(-1).value):
-        raise NumaMirrorError(f"the file cannot be mapped: {os.strerror(ctypes.get_errno())}")
+        raise _error("cannot be mapped: {}")
     try:
         # No read-ahead, should a page be dropped between our question and our touch.
         _libc.madvise(address, length, _MADV_RANDOM)
@@ -158,8 +164,13 @@ def _resident(address: int, length: int) -> bytes:
     """A byte per page, 1 where it is in memory."""
     pages = (ctypes.c_ubyte * (_whole_pages(length) // _PAGE))()
     if _libc.mincore(address, length, pages) != 0:
-        raise NumaMirrorError(f"mincore: {os.strerror(ctypes.get_errno())}")
+        raise _error("which of its pages are cached could not be asked (mincore: {})")
     return bytes(pages)
+
+
+def _error(phrase: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, phrase.format(os.strerror(code)))
 
 
 def _map_in(address: int) -> bool:

@@ -160,7 +160,8 @@ def test_a_bench_whose_threads_cannot_be_placed_measures_nothing(tmp_path: Path)
             "mincore",
             errno.EAGAIN,
             "read_cache_state(file)",
-            "mincore: Resource temporarily unavailable",
+            "{file}: which of its pages are cached could not be asked "
+            "(mincore: Resource temporarily unavailable)",
         ),
         ("fadvise64", EPERM, "evict(file)", "{file}: cannot be dropped: Operation not permitted"),
         ("preadv2", errno.EIO, "warm(file, DEFAULT)", "{file}: Input/output error at byte 0"),
