@@ -86,7 +86,10 @@ test-guest: $(VENV)/.all
 test-packaging: wheels
 	$(PYTHON) -m pytest tests/packaging
 
-# A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime.
+# A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime. The same tries
+# each time, but for FUZZ_SEED=0, which makes it others; FUZZ_SECONDS is of each parser.
+FUZZ_SEED := 1
+FUZZ_SECONDS := 7
 FUZZED := config static_elf static_x86 node_memory cgroup_memory mapped_file pci_address filter json_escape
 
 fuzz: $(VENV)/.all
@@ -99,8 +102,9 @@ fuzz: $(VENV)/.all
 	@$(VENV)/bin/cmake --build build/fuzz -j$(CORES) --target $(FUZZED:%=fuzz_%) >/dev/null
 	@for name in $(FUZZED); do \
 	    mkdir -p build/fuzz/corpus/$$name && \
-	    build/fuzz/fuzz/fuzz_$$name -max_total_time=7 -max_len=4096 -verbosity=0 \
-	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
+	    build/fuzz/fuzz/fuzz_$$name -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) \
+	        -max_len=4096 -verbosity=0 -print_final_stats=1 \
+	        -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
 	        native/fuzz/corpus/$$name || exit 1; \
 	done
 

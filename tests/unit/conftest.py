@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +15,16 @@ from numamirror_cli.machine.cpulist import format_list, parse_list
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# How long an example takes, to make or to run, says how busy the machine is.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes, to make or to run, says how busy the machine is. They are the same ones
+# each time, so that a change is judged by what it changes; EXAMPLES=10000 tries so many new ones.
+EXAMPLES = os.environ.get("EXAMPLES")
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=EXAMPLES is None,
+    max_examples=int(EXAMPLES or 100),
+)
 settings.load_profile("untimed")
 
 
