@@ -11,4 +11,5 @@ install(FILES ${NM_COMPLETIONS}/_numamirror DESTINATION ${NM_SHARE}/zsh/site-fun
 install(FILES ${NM_COMPLETIONS}/numamirror.fish DESTINATION ${NM_SHARE}/fish/vendor_completions.d)
 file(GLOB NM_DOCUMENTS CONFIGURE_DEPENDS ${NM_REPOSITORY}/docs/*.md)
 install(FILES ${NM_REPOSITORY}/CHANGELOG.md ${NM_DOCUMENTS} DESTINATION ${NM_SHARE}/doc/numamirror)
-install(DIRECTORY ${NM_REPOSITORY}/docs/recipes DESTINATION ${NM_SHARE}/doc/numamirror)
+install(DIRECTORY ${NM_REPOSITORY}/docs/recipes ${NM_REPOSITORY}/docs/fleet
+        DESTINATION ${NM_SHARE}/doc/numamirror)

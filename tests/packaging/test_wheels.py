@@ -52,6 +52,7 @@ def test_it_has_all_that_an_installation_needs(processor: str, wheel: Wheel) -> 
         f"{SHARE}/zsh/site-functions/_numamirror",
         f"{SHARE}/fish/vendor_completions.d/numamirror.fish",
         f"{SHARE}/doc/numamirror/json.md",
+        f"{SHARE}/doc/numamirror/fleet/workers.yaml",
         *(
             str(path.relative_to(REPOSITORY))
             for path in REPOSITORY.glob("numamirror_cli/**/*")
