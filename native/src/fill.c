@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "page_size.h"
 #include "read_in.h"
@@ -33,12 +34,6 @@ struct crew {
     pthread_cond_t changed;
     unsigned running;
 };
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static size_t chunks_of(const struct nm_piece *piece) { return (piece->bytes + CHUNK - 1) / CHUNK; }
 
@@ -147,7 +142,7 @@ static void *copy_on_node(void *argument) {
     copy_all(work, &reader);
     struct crew *crew = work->crew;
     pthread_mutex_lock(&crew->lock);
-    if (--work->running == 0) work->fill->ns = now_ns() - work->started;
+    if (--work->running == 0) work->fill->ns = nm_clock_ns(CLOCK_MONOTONIC) - work->started;
     --crew->running;
     pthread_cond_signal(&crew->changed);
     pthread_mutex_unlock(&crew->lock);
@@ -172,7 +167,7 @@ static void count_chunks(struct work *work) {
 
 static void start(struct work *work, struct crew *crew) {
     work->crew = crew;
-    work->started = now_ns();
+    work->started = nm_clock_ns(CLOCK_MONOTONIC);
     unsigned wanted = threads_for(work->fill);
     for (unsigned i = 0; i < wanted; ++i) {
         pthread_mutex_lock(&crew->lock);
@@ -219,7 +214,7 @@ static void finish(struct work *work) {
     if (work->thread_count == 0) { /* no thread could be had: copy here */
         struct reader reader = {0};
         copy_all(work, &reader);
-        work->fill->ns = now_ns() - work->started;
+        work->fill->ns = nm_clock_ns(CLOCK_MONOTONIC) - work->started;
     }
     work->fill->affinity_error = atomic_load(&work->affinity_error);
     free(work->first_chunk);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "events.h"
 #include "filter.h"
@@ -145,12 +145,6 @@ static void say(const struct work *work, size_t moved, int error, double seconds
     nm_note(even ? "info" : "warn", what, even ? "" : nm_heal_reason(error), "");
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static size_t bytes_to_spread(const struct work *work) {
     size_t sum = 0;
     for (size_t i = 0; i < work->table->count; ++i)
@@ -159,7 +153,7 @@ static size_t bytes_to_spread(const struct work *work) {
 }
 
 static void spread_all(struct work *work, struct spreading *workers, unsigned count) {
-    double start = now();
+    uint64_t start = nm_clock_ns(CLOCK_MONOTONIC);
     size_t moved = 0;
     int error = 0;
     for (unsigned i = 0; i < count; ++i) workers[i].work = work;
@@ -170,7 +164,8 @@ static void spread_all(struct work *work, struct spreading *workers, unsigned co
         moved += workers[i].moved;
         if (workers[i].batch.error != 0) error = workers[i].batch.error;
     }
-    if (atomic_load(&work->asking) == 0) say(work, moved, error, now() - start);
+    double seconds = (double)(nm_clock_ns(CLOCK_MONOTONIC) - start) * 1e-9;
+    if (atomic_load(&work->asking) == 0) say(work, moved, error, seconds);
 }
 
 const char *nm_interleave(struct nm_table *table, const bool *is_new) {

@@ -1,8 +1,8 @@
 #include "moving.h"
 
 #include <signal.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "events.h"
 #include "sys.h"
@@ -30,28 +30,22 @@ int nm_batch_move(struct nm_batch *batch) {
 
 static const uint64_t INTERVAL_NS = 100000000u;
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void tell(struct nm_progress *progress) {
     progress->said = progress->done;
-    progress->said_ns = now_ns();
+    progress->said_ns = nm_clock_ns(CLOCK_MONOTONIC);
     nm_event("placing", "\"done_bytes\":%zu,\"bytes\":%zu", progress->done, progress->bytes);
 }
 
 void nm_progress_begin(struct nm_progress *progress, size_t bytes) {
     *progress = (struct nm_progress){
-        .bytes = bytes, .said_ns = now_ns(), .lock = PTHREAD_MUTEX_INITIALIZER};
+        .bytes = bytes, .said_ns = nm_clock_ns(CLOCK_MONOTONIC), .lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
 void nm_progress_add(struct nm_progress *progress, size_t bytes) {
     pthread_mutex_lock(&progress->lock);
     progress->done += bytes;
     if (progress->done > progress->bytes) progress->done = progress->bytes;
-    if (now_ns() >= progress->said_ns + INTERVAL_NS) tell(progress);
+    if (nm_clock_ns(CLOCK_MONOTONIC) >= progress->said_ns + INTERVAL_NS) tell(progress);
     pthread_mutex_unlock(&progress->lock);
 }
 

@@ -1,8 +1,8 @@
 #include "observe.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "filter.h"
 #include "groups.h"
@@ -16,12 +16,6 @@
 enum { PAGES_PER_WEIGHT = 64 };
 
 static const uint64_t INTERVAL_NS = 1000000000u;
-
-static uint64_t clock_ns(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static bool is_on(const struct nm_copy *copy, int node) {
     for (int i = 0; i < copy->node_count; ++i)
@@ -62,7 +56,7 @@ int nm_observe_weight(struct nm_weight *weight, bool *changed) {
 
 static void show_that_pages_moved(void) {
     nm_status_begin();
-    nm_status->placement_unix_ns = clock_ns(CLOCK_REALTIME);
+    nm_status->placement_unix_ns = nm_clock_ns(CLOCK_REALTIME);
     nm_status_end();
 }
 
@@ -88,10 +82,10 @@ void nm_observe(int now) {
     pthread_mutex_lock(&nm_registry.lock);
     struct nm_table *table = atomic_load(&nm_table);
     nm_groups_sum();
-    uint64_t time = clock_ns(CLOCK_MONOTONIC);
+    uint64_t time = nm_clock_ns(CLOCK_MONOTONIC);
     if (table != NULL && (now || time >= next) && !nm_filter_added()) {
         look_at_all(table);
-        uint64_t cost = clock_ns(CLOCK_MONOTONIC) - time;
+        uint64_t cost = nm_clock_ns(CLOCK_MONOTONIC) - time;
         next = time + (cost * 200 > INTERVAL_NS ? cost * 200 : INTERVAL_NS); /* at most 0.5 % */
     }
     pthread_mutex_unlock(&nm_registry.lock);

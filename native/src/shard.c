@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "filter.h"
 #include "first_touch.h"
@@ -111,12 +111,6 @@ static struct nm_placed sum_of(const struct placing *workers, unsigned count) {
     return sum;
 }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static size_t bytes_to_place(const struct nm_table *table) {
     size_t sum = 0;
     for (size_t i = 0; i < table->count; ++i)
@@ -130,13 +124,13 @@ static void place_all(struct nm_table *table, int threads) {
     struct placing *workers = calloc(count, sizeof *workers);
     if (workers == NULL) return;
     for (unsigned i = 0; i < count; ++i) workers[i].work = &work;
-    uint64_t start = now_ns();
+    uint64_t start = nm_clock_ns(CLOCK_MONOTONIC);
     nm_progress_begin(&work.progress, bytes_to_place(table));
     nm_move_together(place_in_turn, workers, sizeof *workers, count);
     nm_progress_end(&work.progress);
     struct nm_placed sum = sum_of(workers, count);
     free(workers);
-    sum.ns = now_ns() - start;
+    sum.ns = nm_clock_ns(CLOCK_MONOTONIC) - start;
     sum.bytes = work.progress.bytes;
     sum.huge = nm_first_touch_huge_bytes();
     nm_tell(table, nm_shard_say_placed(&sum, threads));
