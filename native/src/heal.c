@@ -10,7 +10,8 @@
 #include "page_size.h"
 #include "sys.h"
 
-/* Pages of the ranges in order, each once; no batch goes on from the probe into the rest. */
+/* Pages of the ranges in their order, which need not be that of addresses, each once; no batch goes
+ * on from the probe into the rest. */
 struct walk {
     const struct nm_range *ranges;
     size_t count, index;
@@ -33,6 +34,14 @@ struct healer {
     struct nm_batch batch;
 };
 
+/* Of two ranges that share a page, which follow each other then, it is walked with the first. */
+static void next_range(struct walk *walk) {
+    uintptr_t behind = walk->next;
+    if (++walk->index == walk->count) return;
+    uintptr_t first = nm_page_at((uintptr_t)walk->ranges[walk->index].start);
+    walk->next = first + nm_page_bytes() == behind ? behind : first;
+}
+
 /* Faulted in later: that can take its time, and other workers wait for the walk. */
 static void next_batch(struct walk *walk, struct nm_batch *batch, int node) {
     size_t most = walk->probe > 0 && walk->probe < NM_MOVE_BATCH ? walk->probe : NM_MOVE_BATCH;
@@ -42,7 +51,7 @@ static void next_batch(struct walk *walk, struct nm_batch *batch, int node) {
         uintptr_t first = nm_page_at((uintptr_t)range->start);
         uintptr_t page = walk->next > first ? walk->next : first;
         if (page >= (uintptr_t)range->start + range->bytes) {
-            ++walk->index;
+            next_range(walk);
             continue;
         }
         batch->pages[batch->filled] = (void *)page;

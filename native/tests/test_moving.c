@@ -97,6 +97,12 @@ static void pages_of_several_ranges_are_each_asked_for_once(void) {
     nm_config.copies = WORKERS;
     struct nm_healing healing = nm_heal(ranges, 2, 0, 50 * PAGE);
     if (allowed) CHECK(healing.pages == 40100 && healing.there == 40100 && healing.error == 0);
+    /* A replica's, when its second arena lies below its first. */
+    struct nm_range falling[] = {{start + FIRST, SECOND}, {start, FIRST}};
+    healing = nm_heal(falling, 2, 0, 50 * PAGE);
+    if (allowed) CHECK(healing.pages == 40100 && healing.there == 40100 && healing.error == 0);
+    struct nm_range shared[] = {{start, PAGE / 2}, {start + PAGE / 2, PAGE}};
+    CHECK(nm_heal(shared, 2, 0, 0).pages == 2);
     munmap(start, FIRST + SECOND);
 }
 
