@@ -164,7 +164,7 @@ static void fill_copies(struct nm_plan *plan) {
         }
     }
     if (count == 0) return;
-    nm_status_set(NM_BUILDING, "");
+    nm_status_set(NM_BUILDING, nm_status->state == NM_FREED ? "" : NULL);
     for (int copy = 0; copy < nm_config.copies; ++copy)
         if (nm_needs_replica(plan, copy)) plan_copy(plan, copy, count, bytes);
     for (const struct nm_arena *arena = nm_registry.arenas; arena != NULL; arena = arena->next)

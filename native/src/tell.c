@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "events.h"
 #include "groups.h"
@@ -130,14 +130,26 @@ static size_t arena_bytes(void) {
     return sum;
 }
 
+/* A reason lasts as long as what it is the reason of: a later build without one of its own does not
+ * end it, but for that of a model that was freed. */
+static void choose_reason(char *reason, size_t bytes, const struct totals *sum) {
+    if (sum->mirrored > 0 && sum->refused == 0 && sum->written == 0)
+        reason[0] = '\0';
+    else if (reason[0] != '\0')
+        return;
+    else if (sum->refused > 0 && nm_status->state != NM_FREED && nm_status->reason[0] != '\0')
+        snprintf(reason, bytes, "%s", nm_status->reason);
+    else if (sum->written > 0)
+        snprintf(reason, bytes, "the engine writes to these weights while it computes");
+}
+
 void nm_tell(const struct nm_table *table, const char *reason) {
     char kept[sizeof nm_status->reason]; /* it may be the page's own text */
     snprintf(kept, sizeof kept, "%s", reason);
     atomic_store(&nm_stale, false);
     struct nm_range *ranges = calloc(nm_count_parts(table) + 1, sizeof *ranges);
     struct totals sum = count_up(table);
-    if (sum.written > 0 && kept[0] == '\0')
-        snprintf(kept, sizeof kept, "the engine writes to these weights while it computes");
+    choose_reason(kept, sizeof kept, &sum);
     for (int copy = 0; ranges != NULL && copy < nm_config.copies; ++copy)
         if (sum.sharded > 0)
             recount_shard(copy);
@@ -146,8 +158,6 @@ void nm_tell(const struct nm_table *table, const char *reason) {
         else
             recount_copy(table, copy, ranges);
     free(ranges);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     nm_status_begin();
     nm_status->gemm_bytes = sum.gemm;
     nm_status->gemm_tensors = (uint32_t)sum.tensors;
@@ -161,7 +171,7 @@ void nm_tell(const struct nm_table *table, const char *reason) {
     nm_status->token_mirrored_bytes = sum.token_mirrored;
     nm_status->arena_bytes = arena_bytes();
     if (nm_config.observe) nm_groups_tell(table);
-    nm_status->built_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    nm_status->built_unix_ns = nm_clock_ns(CLOCK_REALTIME);
     nm_status->state = sum.observed > 0      ? NM_OBSERVED
                        : sum.sharded > 0     ? NM_SHARDED
                        : sum.interleaved > 0 ? NM_INTERLEAVED

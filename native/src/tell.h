@@ -4,7 +4,8 @@
 
 #include "table.h"
 
-/* Caller holds the registry's lock. `reason`: why something is not mirrored, or "". */
+/* Caller holds the registry's lock. `reason`: why something is not mirrored; "": nothing new is,
+ * and what was said of the rest stands. */
 void nm_tell(const struct nm_table *table, const char *reason);
 
 /* The launcher's events for a build that has ended; the figures are those of the last nm_tell. */

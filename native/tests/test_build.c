@@ -188,6 +188,39 @@ static void without_seams_weights_are_booked_and_not_copied(void) {
     munmap(model, 2 * MIB);
 }
 
+static void a_reason_lasts_as_long_as_what_it_is_the_reason_of(void) {
+    rehearse(false);
+    char *first = memory(2 * MIB), *second = memory(2 * MIB);
+    nm_registry_add_buffer(first, first, 2 * MIB, true);
+    nm_registry_add_buffer(second, second, 2 * MIB, true);
+    struct nm_candidate one = candidate(first, 2 * MIB, true);
+    nm_build(&one, 1, false, "no seam");
+    build(second, 2 * MIB, false); /* has none of its own */
+    CHECK(nm_status->state == NM_PARTIAL && strcmp(nm_status->reason, "no seam") == 0);
+    nm_registry_drop_buffer(first);
+    build(second, 2 * MIB, false); /* what a graph brings: nothing new */
+    CHECK(nm_status->state == NM_MIRRORED && nm_status->reason[0] == '\0');
+    nm_registry_drop_buffer(second);
+    munmap(first, 2 * MIB);
+    munmap(second, 2 * MIB);
+}
+
+static void the_reason_of_a_freed_model_is_not_that_of_the_next(void) {
+    rehearse(false);
+    char *model = memory(2 * MIB);
+    nm_registry_add_buffer(model, model, 2 * MIB, true);
+    struct nm_candidate one = candidate(model, 2 * MIB, false);
+    nm_build(&one, 1, false, "no seam");
+    nm_registry_drop_buffer(model);
+    CHECK(nm_status->state == NM_FREED && strcmp(nm_status->reason, "no seam") == 0);
+    nm_registry_add_buffer(model, model, 2 * MIB, true);
+    one = candidate(model, 2 * MIB, false);
+    nm_build(&one, 1, false, "");
+    CHECK(nm_status->state == NM_OFF && nm_status->reason[0] == '\0');
+    nm_registry_drop_buffer(model);
+    munmap(model, 2 * MIB);
+}
+
 static void a_write_to_the_primary_reaches_the_replica(void) {
     rehearse(false);
     char *plain = memory(2 * MIB), *packed = memory(2 * MIB);
@@ -320,6 +353,8 @@ int main(void) {
     RUN(a_budget_takes_dense_weights_before_experts);
     RUN(a_budget_takes_first_what_a_token_reads_most_of);
     RUN(without_seams_weights_are_booked_and_not_copied);
+    RUN(a_reason_lasts_as_long_as_what_it_is_the_reason_of);
+    RUN(the_reason_of_a_freed_model_is_not_that_of_the_next);
     RUN(a_write_to_the_primary_reaches_the_replica);
     RUN(a_freed_model_leaves_the_figures_until_the_next_graph);
     RUN(loading_and_freeing_fifty_times_leaves_nothing);

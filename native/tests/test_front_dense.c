@@ -19,6 +19,10 @@ static void experts_are_left_alone_and_the_build_is_named(void) {
     CHECK(times_said("its calls of the ggml_vec_dot_ functions do not reach the shim (built with "
                      "LTO, -Bsymbolic or hidden symbols)") == 1);
     CHECK(times_said("use a build without these") == 1);
+    struct tensor later = new_weight(primary + 6 * MIB, TYPE_F32, 2 * MIB);
+    struct tensor another = new_op(OP_MUL_MAT, &later);
+    for (int i = 0; i < 3; ++i) read_at(&another);
+    CHECK(read_at(&another) != primary + 6 * MIB); /* which has no reason of its own */
     CHECK(strcmp(status_page()->reason,
                  "the engine reads its experts past the shim: dense weights only") == 0);
     stand_in_free(&model);
