@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "config.h"
 #include "events.h"
@@ -50,9 +51,26 @@ enum { LOCKS = sizeof locks / sizeof *locks };
 /* Not the one that this thread holds already: an engine that aborts in a function which the shim
  * has called under it forks, to show where it was. */
 static __thread bool taken[LOCKS];
+static __thread bool is_building; /* another thread, whatever the registry is like meanwhile */
+
+/* The first lock is held for as long as replicas are filled, which can be minutes: a fork does not
+ * wait for that. All others are held for moments. */
+static int take_first_lock(void) {
+    struct timespec until;
+    int error = pthread_mutex_trylock(locks[0]);
+    if (error != EBUSY) return error;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_mutex_timedlock(locks[0], &until);
+}
 
 static void before_fork(void) {
-    for (int i = 0; i < LOCKS; ++i) taken[i] = pthread_mutex_lock(locks[i]) == 0;
+    int error = take_first_lock();
+    taken[0] = error == 0;
+    is_building = error == ETIMEDOUT;
+    for (int i = 1; i < LOCKS; ++i) taken[i] = pthread_mutex_lock(locks[i]) == 0;
 }
 
 static void in_parent(void) {
@@ -62,8 +80,12 @@ static void in_parent(void) {
 
 /* The child may go on computing from its copies of the replicas, but not under its parent's
  * name: it counts for nobody and sends nothing. Its locks are new, since their owner is a thread of
- * the parent. */
+ * the parent. What nobody will finish in it is left alone: each seam only passes on. */
 static void in_child(void) {
+    if (is_building) {
+        nm_config.active = false;
+        nm_module_pause(true);
+    }
     nm_config.events[0] = '\0';
     nm_config.log = false;
     nm_status_leave();

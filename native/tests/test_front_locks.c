@@ -73,10 +73,55 @@ static void a_fork_under_the_shim_s_own_lock_does_not_wait_for_it(void) {
     stand_in_free(&model);
 }
 
+static void ignore(void *context, const void *start, size_t bytes) {
+    (void)context, (void)start, (void)bytes;
+}
+
+/* The thread that holds the lock is not there to finish what it does: the child reads primaries,
+ * and leaves alone what the shim knew. */
+static void compute_in_a_child(void) {
+    struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    CHECK(read_at(&op) == (char *)model.base);
+    stand_in_free(&model);
+    CHECK(numamirror_test_extents(ignore, NULL) == 1);
+}
+
+static void *fork_and_compute(void *argument) {
+    pid_t child = fork();
+    if (child == 0) {
+        compute_in_a_child();
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return argument;
+}
+
+/* Holds the lock until that has ended, as a thread does that fills replicas. */
+static void fork_elsewhere(void *context, const void *start, size_t bytes) {
+    (void)context, (void)start, (void)bytes;
+    CHECK(pthread_create(&another, NULL, fork_and_compute, NULL) == 0);
+    CHECK(pthread_join(another, NULL) == 0);
+    ++children;
+}
+
+static void a_fork_does_not_wait_for_replicas_to_be_filled(void) {
+    children = 0;
+    load();
+    CHECK(numamirror_test_extents(fork_elsewhere, NULL) == 1 && children == 1);
+    struct tensor weight = new_weight(model.base, TYPE_F32, 2 * MIB);
+    struct tensor op = new_op(OP_MUL_MAT, &weight);
+    CHECK(read_at(&op) != (char *)model.base); /* the parent goes on */
+    stand_in_free(&model);
+}
+
 int main(void) {
     alarm(600);
     RUN(a_library_may_call_the_engine_while_it_is_loaded);
     RUN(a_forked_child_frees_the_model);
     RUN(a_fork_under_the_shim_s_own_lock_does_not_wait_for_it);
+    RUN(a_fork_does_not_wait_for_replicas_to_be_filled);
     return 0;
 }
