@@ -4,7 +4,7 @@
  *
  * One mutex in the shim serialises writers of everything but `thread`; `seq` is a seqlock (odd
  * while being written). Each `thread` entry has one writer, its thread, and needs no lock; upload_*
- * are atomic.
+ * and uncounted are atomic.
  * The figures are those of the last graph that was computed: what an engine frees afterwards is
  * taken out when it computes again.
  * Fields are only ever added at the end, with a new NM_STATUS_VERSION.
@@ -121,8 +121,9 @@ struct nm_status {
     /* sums of threads that have ended or have gone over to another copy: by copy, then by none */
     struct nm_status_thread retired[NM_MAX_COPIES + 1];
     struct nm_status_thread thread[NM_MAX_THREADS];
-    uint32_t buffers; /* entries of `buffer`, whose pages `inspect` looks for */
-    uint32_t unused;
+    uint32_t buffers;   /* entries of `buffer`, whose pages `inspect` looks for */
+    uint32_t uncounted; /* threads that computed without an entry of `thread`: more of them at once
+                           than there are, or begun behind a filter; no figure has their reads */
     struct nm_status_buffer buffer[NM_MAX_BUFFERS];
     struct nm_status_group group[NM_MAX_GROUPS];
 };

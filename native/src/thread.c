@@ -57,8 +57,13 @@ static void show_entry_used(uint32_t index) {
     }
 }
 
+static struct nm_status_thread *go_uncounted(void) {
+    __atomic_fetch_add(&nm_status->uncounted, 1, __ATOMIC_RELAXED);
+    return &uncounted;
+}
+
 static struct nm_status_thread *claim(void) {
-    if (nm_filter_noticed()) return &uncounted;
+    if (nm_filter_noticed()) return go_uncounted();
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
     for (uint32_t i = 0; i < NM_MAX_THREADS; ++i) {
         struct nm_status_thread *entry = &nm_status->thread[i];
@@ -72,7 +77,7 @@ static struct nm_status_thread *claim(void) {
         pthread_setspecific(at_thread_end, entry);
         return entry;
     }
-    return &uncounted;
+    return go_uncounted();
 }
 
 struct nm_status_thread *nm_thread_counts(void) {

@@ -127,7 +127,7 @@ class StatusLayout(ctypes.Structure):
         ("retired", ThreadLayout * (MAX_COPIES + 1)),
         ("thread", ThreadLayout * MAX_THREADS),
         ("buffers", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
+        ("uncounted", ctypes.c_uint32),
         ("buffer", BufferLayout * MAX_BUFFERS),
         ("group", GroupLayout * MAX_GROUPS),
     )

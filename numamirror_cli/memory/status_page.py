@@ -120,7 +120,8 @@ class MirrorStatus:
     of pretend nodes. home: node of the primary, None when unknown. engine: path of the library
     whose seams fire, "" before an engine computes. built_unix_ns: end of the last build, 0 before.
     token_bytes: what one token reads, of experts those that are used; token_mirrored_bytes: of
-    those, from mirrored weights.
+    those, from mirrored weights. uncounted_threads: those that computed and whose reads are in no
+    figure.
     """
 
     pid: int
@@ -151,6 +152,7 @@ class MirrorStatus:
     buffers: tuple[EngineBuffer, ...] = ()
     interleaved_bytes: int = 0
     groups: tuple[TensorGroup, ...] = ()
+    uncounted_threads: int = 0
 
     @property
     def coverage(self) -> float:
@@ -341,6 +343,7 @@ def _status(page: StatusLayout) -> MirrorStatus:
         buffers=tuple(_buffers(page)),
         interleaved_bytes=page.interleaved_bytes,
         groups=tuple(_group(group) for group in page.group if group.name),
+        uncounted_threads=page.uncounted,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from numamirror_cli.engine.status_layout import MAX_THREADS
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
 from numamirror_cli.report.tables import facts_table, plain_table
@@ -69,11 +70,18 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "read_bytes": status.read_bytes,
         "redirected": status.redirected,
         "not_redirected": status.not_redirected,
+        "uncounted_threads": status.uncounted_threads,
         "rehearsal": bool(status.rehearsal),
         "home": status.home,
         "nodes": {str(copy.node): _copy_json(status, copy) for copy in used_copies(status)},
         "tensors": [_group_json(group) for group in status.groups],
     }
+
+
+def uncounted_reads(status: MirrorStatus) -> str:
+    """Which reads are in none of the figures."""
+    threads = counted(status.uncounted_threads, "thread")
+    return f"reads of {threads} (over {MAX_THREADS} at once, or behind a seccomp filter)"
 
 
 def judge_mirror(status: MirrorStatus) -> tuple[Verdict, ...]:
@@ -292,6 +300,8 @@ def _facts(status: MirrorStatus, ended: bool) -> Iterator[tuple[str, str]]:
     if uploaded := status.upload_replica_bytes + status.upload_primary_bytes:
         near = part_of(status.upload_replica_bytes, uploaded)
         yield "Uploads", f"to GPUs: {near} from the replica near the GPU"
+    if status.uncounted_threads:
+        yield "Not counted", uncounted_reads(status)
     if status.engine:
         # Its directory is in --json.
         yield "Engine", status.engine.rpartition("/")[2]

@@ -17,6 +17,7 @@ from numamirror_cli.plan.observed import (
 )
 from numamirror_cli.plan.predict import FIXED_CPU, Reader
 from numamirror_cli.report.folded import Folded
+from numamirror_cli.report.mirror import uncounted_reads
 from numamirror_cli.report.plan import two_digits
 from numamirror_cli.report.tables import plain_table
 from numamirror_cli.report.text import counted, percent
@@ -63,6 +64,8 @@ def _facts(status: MirrorStatus, observed: Observed, now: float) -> Iterator[str
     if status.placement_unix_ns:
         ago = max(0.0, now - status.placement_unix_ns / 1e9)
         yield f"Their pages were last seen to move {_duration(ago)} ago"
+    if status.uncounted_threads:
+        yield f"Not counted: {uncounted_reads(status)}"
 
 
 def _duration(seconds: float) -> str:

@@ -232,6 +232,11 @@ def test_locality_counts_replicas_and_the_primary_but_not_other_reads():
     assert (status.redirected, status.not_redirected) == (9, 1)
 
 
+def test_threads_that_found_no_entry_are_in_no_figure_and_counted():
+    page = two_copies(uncounted=3)
+    assert (page.read().uncounted_threads, page.read().read_bytes) == (3, 0)
+
+
 def test_a_primary_that_the_sample_found_elsewhere_does_not_count_as_local():
     page = two_copies(primary_local=128, threads=1)
     page.layout.thread[0] = ThreadLayout(12, 1, 0, 1000, 0, 3, 0, 0, 0)

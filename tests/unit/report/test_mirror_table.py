@@ -10,6 +10,7 @@ from rich.console import Console
 
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
 from numamirror_cli.report.mirror import judge_mirror, mirror_json, render_mirror
+from numamirror_cli.report.observe import render_observed
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.verdict import render_verdicts
 
@@ -49,6 +50,17 @@ def test_uploads_are_told_once_there_are_any() -> None:
         render_mirror(uploading)
     )
     assert mirror_json(uploading)["upload_replica_bytes"] == 3 * MIB
+
+
+def test_threads_whose_reads_nobody_counted_are_told_of() -> None:
+    assert "Not counted" not in printed(render_mirror(MIRRORED))
+    crowded = replace(MIRRORED, uncounted_threads=12)
+    told = "Not counted  reads of 12 threads (over 1024 at once, or behind a seccomp filter)"
+    assert told in printed(render_mirror(crowded)).splitlines()
+    assert mirror_json(crowded)["uncounted_threads"] == 12
+    observed = replace(crowded, state="observed", mirrored_bytes=0, observed_bytes=235 * MIB)
+    told = "Not counted: reads of 12 threads (over 1024 at once, or behind a seccomp filter)"
+    assert told in printed(render_observed(observed, None, now=1.0)).splitlines()
 
 
 def test_observed_reads_that_are_not_local_come_with_what_would_make_them_so() -> None:
