@@ -34,7 +34,8 @@ void nm_arena_free(struct nm_arena *arena);
 char *nm_arena_take(struct nm_arena *arena, const void *primary, size_t bytes);
 
 /* Before what was taken is filled: where it ends inside a huge page, that block gets small ones, so
- * that no more memory is used than weights fill. */
+ * that no more memory is used than weights fill. khugepaged may join them one day: the mapping is
+ * left whole, by which `inspect` knows it, and not split for at most 2 MiB. */
 void nm_arena_end_small(const struct nm_arena *arena);
 
 /* Pins what is used and not pinned yet, until the arena is freed. False when that fails. */
