@@ -118,11 +118,21 @@ static char *make_room(int copy, const struct nm_range *part, size_t count, size
     return *opened ? take_room(copy, part) : NULL;
 }
 
-static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes) {
-    struct nm_piece *pieces = calloc(count + 1, sizeof *pieces);
-    if (pieces == NULL) return false;
-    plan->pieces[plan->fill_count] = pieces;
-    bool opened = false;
+/* A limit on address space, or a kernel that promises no more memory than it has. */
+static void say_no_addresses(struct nm_plan *plan, int copy, size_t bytes, int error) {
+    char what[96], why[96];
+    snprintf(what, sizeof what, "node %s: no addresses for a replica of %zu MiB",
+             nm_config.copy[copy].nodes_text, bytes >> 20);
+    snprintf(why, sizeof why, "mmap: %s", strerror(error));
+    snprintf(plan->reason, sizeof plan->reason, "%s (%s)", what, why);
+    nm_note("warn", what, why,
+            "raise the limit (ulimit -v), or set vm.overcommit_memory to 0 or 1");
+}
+
+/* Returns the number of parts that found room. */
+static size_t take_rooms(struct nm_plan *plan, int copy, size_t count, size_t bytes,
+                         struct nm_piece *pieces) {
+    bool opened = false, said = false;
     size_t at = 0;
     for (size_t i = 0; i < plan->table->count; ++i) {
         const struct nm_weight *weight = &plan->table->weights[i];
@@ -131,17 +141,29 @@ static bool plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes
             if (!nm_part_wanted(weight, k)) continue;
             struct nm_range part = nm_part(weight, k);
             char *room = make_room(copy, &part, count, bytes, &opened);
-            if (room == NULL) continue;
+            if (room == NULL) {
+                if (!said) say_no_addresses(plan, copy, bytes, errno);
+                said = true;
+                continue;
+            }
             *nm_part_delta(weight, k, copy) = room - part.start;
             pieces[at++] = (struct nm_piece){part.start, room, part.bytes};
         }
     }
+    return at;
+}
+
+static void plan_copy(struct nm_plan *plan, int copy, size_t count, size_t bytes) {
+    struct nm_piece *pieces = calloc(count + 1, sizeof *pieces);
+    if (pieces == NULL) return;
+    plan->pieces[plan->fill_count] = pieces;
+    size_t found = take_rooms(plan, copy, count, bytes, pieces);
     struct nm_fill *fill = &plan->fills[plan->fill_count++];
-    *fill = (struct nm_fill){.copy = copy, .pieces = pieces, .count = at};
-    for (size_t i = 0; i < at; ++i) fill->bytes += pieces[i].bytes;
+    *fill = (struct nm_fill){.copy = copy, .pieces = pieces, .count = found};
+    for (size_t i = 0; i < found; ++i) fill->bytes += pieces[i].bytes;
+    if (found == 0) return;
     nm_event("build", "\"copy\":%d,\"node\":%d,\"nodes\":\"%s\",\"bytes\":%zu", copy,
              nm_config.copy[copy].nodes[0], nm_config.copy[copy].nodes_text, fill->bytes);
-    return true;
 }
 
 static struct nm_plan *in_progress; /* under the registry's lock */

@@ -1,5 +1,6 @@
 /* What leaves too little room for a replica is named, with what would make it more: the nodes'
- * memory, a container's limit. The budget's turn is in test_build.c. */
+ * memory, a container's limit, addresses. The budget's turn is in test_build.c. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
@@ -55,6 +56,36 @@ static void a_node_without_room_is_named_with_what_it_lacks(void) {
     CHECK(times_said("what is read most per token and byte comes first") == 1);
 }
 
+/* Stands before mmap: in a process that may have no more addresses, none are left. */
+static bool none_left;
+
+void *__real_mmap(void *start, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *start, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *start, size_t bytes, int rights, int flags, int fd, off_t offset) {
+    errno = ENOMEM;
+    return none_left ? MAP_FAILED : __real_mmap(start, bytes, rights, flags, fd, offset);
+}
+
+static void addresses_that_cannot_be_had_are_the_reason(void) {
+    rehearse();
+    char *model = mmap(NULL, 8 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(model != MAP_FAILED);
+    nm_registry_add_buffer(model, model, 8 * MIB, true);
+    struct nm_candidate all = {
+        .start = (uintptr_t)model, .bytes = 8 * MIB, .by_expert = false, .token_bytes = 8 * MIB};
+    none_left = true;
+    nm_build(&all, 1, true, "");
+    none_left = false;
+    CHECK(nm_status->state == NM_OFF && nm_status->refused_bytes == 8 * MIB);
+    CHECK(strcmp(nm_status->reason,
+                 "node 1: no addresses for a replica of 8 MiB (mmap: Cannot "
+                 "allocate memory)") == 0);
+    CHECK(times_said("\"what\":\"node 0: no addresses for a replica of 8 MiB\"") == 1);
+    CHECK(times_said("raise the limit (ulimit -v), or set vm.overcommit_memory to 0 or 1") == 2);
+    nm_registry_drop_buffer(model);
+    munmap(model, 8 * MIB);
+}
+
 static void write_file(const char *path, const char *text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
@@ -93,6 +124,7 @@ static void a_containers_limit_is_named_with_what_it_lacks(void) {
 int main(void) {
     listen_to_the_shim();
     RUN(a_node_without_room_is_named_with_what_it_lacks);
+    RUN(addresses_that_cannot_be_had_are_the_reason);
     RUN(a_containers_limit_is_named_with_what_it_lacks);
     return 0;
 }
