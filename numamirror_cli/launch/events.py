@@ -151,7 +151,8 @@ def read_event(datagram: bytes) -> tuple[str, dict[str, Any]] | None:
     if len(datagram) > MOST_BYTES:
         return None
     try:
-        data = json.loads(datagram)
+        # A path need not be UTF-8, and a phrase may be cut off inside a character.
+        data = json.loads(datagram.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict) or data.get("v") != VERSION:

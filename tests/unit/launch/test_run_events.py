@@ -430,6 +430,13 @@ def test_no_event_that_is_believed_can_break_the_report(data: dict[str, Any]) ->
             assert isinstance(event_line(event, *flags), str)
 
 
+def test_a_path_that_is_no_utf_8_is_an_event_all_the_same() -> None:
+    said = b'"level":"warn","what":"/opt/mod\xe8les: cut off in \xc3","why":"","remedy":""'
+    read = read_event(b'{"v":1,"pid":1,"event":"note",' + said + b"}")
+    assert read is not None
+    assert read[1]["what"] == "/opt/mod\ufffdles: cut off in \ufffd"
+
+
 @given(st.binary(max_size=5000))
 def test_any_bytes_are_an_event_or_none(datagram: bytes) -> None:
     assert read_event(datagram) is None or datagram.startswith(b"{")
