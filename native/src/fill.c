@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "config.h"
@@ -196,11 +195,7 @@ static void wait_for(struct crew *crew, struct work *works, size_t count,
                      void (*progress)(size_t, size_t)) {
     pthread_mutex_lock(&crew->lock);
     while (crew->running > 0) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 100000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = nm_clock_in_100_ms(CLOCK_MONOTONIC);
         if (pthread_cond_timedwait(&crew->changed, &crew->lock, &until) == 0) continue;
         pthread_mutex_unlock(&crew->lock);
         report(works, count, progress);

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "events.h"
 #include "filter.h"
@@ -56,13 +56,9 @@ static __thread bool is_building; /* another thread, whatever the registry is li
 /* The first lock is held for as long as replicas are filled, which can be minutes: a fork does not
  * wait for that. All others are held for moments. */
 static int take_first_lock(void) {
-    struct timespec until;
     int error = pthread_mutex_trylock(locks[0]);
     if (error != EBUSY) return error;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = nm_clock_in_100_ms(CLOCK_REALTIME);
     return pthread_mutex_timedlock(locks[0], &until);
 }
 
