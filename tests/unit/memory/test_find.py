@@ -153,10 +153,10 @@ def test_s07_an_engine_run_by_a_bundled_loader_is_named_after_itself(tmp_path):
 
 
 def wait_for(wrapper: subprocess.Popen[bytes]) -> Process:
-    """What the script started, once it has become ld.so."""
-    for _ in range(500):
+    """What the script started, once it has become ld.so with its arguments."""
+    for _ in range(12_000):
         below = follow_wrapper(read_process(wrapper.pid))
-        if below.command == "ld.so":
+        if below.command == "ld.so" and below.arguments:
             return below
         time.sleep(0.01)
     raise AssertionError("the script did not start ld.so")
