@@ -27,13 +27,16 @@ SETTINGS = (
     *("-DLLAMA_BUILD_SERVER=ON", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF"),
 )
 
+# Off by default; it changes nothing for who does not ask for workers.
+RPC = "-DGGML_RPC=ON"
+
 
 def llama_cpp_python() -> Path:
     """A directory for PYTHONPATH with llama_cpp and its libraries."""
     directory = cache_dir() / f"llama-cpp-python-{VERSION}"
     if not directory.is_dir():
         source = sources()
-        shared = ("-DBUILD_SHARED_LIBS=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN")
+        shared = ("-DBUILD_SHARED_LIBS=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN", RPC)
         built = build("shared", "llama", *shared, "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON")
         with fetch.new_directory(directory) as target:
             shutil.copytree(source / "llama_cpp", target / "llama_cpp")
@@ -63,6 +66,20 @@ def stripped_server() -> Path:
         with fetch.new_directory(directory) as target:
             stripped = str(target / "llama-server")
             fetch.run(["strip", "-o", stripped, str(source / "llama-server")], target)
+    return directory
+
+
+def static_worker() -> Path:
+    """A directory with a ggml-rpc-server that has all of ggml inside, its symbol table kept, and,
+    in `client`, the libraries of a llama.cpp that speaks to it."""
+    directory = cache_dir() / f"ggml-rpc-server-static-{VERSION}"
+    if not directory.is_dir():
+        libraries = llama_cpp_python() / "llama_cpp" / "lib"
+        built = build("static-worker", "ggml-rpc-server", "-DBUILD_SHARED_LIBS=OFF", RPC)
+        with fetch.new_directory(directory) as target:
+            shutil.copy(built / "bin" / "ggml-rpc-server", target)
+            shutil.copytree(libraries, target / "client", symlinks=True)
+        shutil.rmtree(built)
     return directory
 
 

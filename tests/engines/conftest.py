@@ -115,6 +115,11 @@ def llama_rpc() -> rig.Engine:
 
 
 @pytest.fixture
+def static_workers() -> rig.Engine:
+    return available(rig.STATIC_WORKERS)
+
+
+@pytest.fixture
 def llama_upload() -> rig.Engine:
     try:
         fetch.lavapipe()

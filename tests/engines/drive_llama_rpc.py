@@ -66,16 +66,23 @@ def wait_until_listening(process: subprocess.Popen[bytes], address: str) -> None
     sys.exit(f"ggml-rpc-server does not listen on {address}")
 
 
-def main() -> None:
-    options = parse_options(__doc__ or "")
-    if options.engine_dir is None or options.second_model is not None:
-        sys.exit("needs --engine-dir, and serves one model")
+@contextlib.contextmanager
+def listening_workers(options: Options, engine_dir: Path) -> Iterator[list[str]]:
+    """The addresses of all workers, which then listen."""
     os.environ["VK_LOADER_DRIVERS_DISABLE"] = "*"  # the workers' CPUs are meant
     addresses = [free_address() for _ in range(WORKERS)]
     with contextlib.ExitStack() as workers:
         for number, address in enumerate(addresses):
-            command = worker_command(options, options.engine_dir, number, address)
+            command = worker_command(options, engine_dir, number, address)
             workers.enter_context(worker(command, address))
+        yield addresses
+
+
+def main() -> None:
+    options = parse_options(__doc__ or "")
+    if options.engine_dir is None or options.second_model is not None:
+        sys.exit("needs --engine-dir, and serves one model")
+    with listening_workers(options, options.engine_dir) as addresses:
         remote = ("--rpc", ",".join(addresses), "--gpu-layers", "99")
         server = Server(server_command(options, options.engine_dir, *remote))
         pause_after_warm_up(options)

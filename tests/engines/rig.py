@@ -108,6 +108,10 @@ STRIPPED = Engine(
     *("static, stripped", "drive_llama_server.py", build_llama.stripped_server, ("moe-Q8_0",)),
     inside="llama-server",
 )
+STATIC_WORKERS = Engine(
+    *("static workers", "drive_libllama_rpc.py", build_llama.static_worker, ("moe-Q8_0",)),
+    inside="ggml-rpc-server",
+)
 IK_LLAMA = Engine("ik_llama.cpp", "drive_ik_llama.py", modules=("ik_llama_cpp",))
 WHISPER = Engine("whisper.cpp", "drive_whisper.py", None, ("whisper",), ("pywhispercpp",))
 LLAMA_RPC = Engine("llama-server over RPC", "drive_llama_rpc.py", fetch.llama_server)
@@ -119,7 +123,7 @@ ENGINES = (
     *(XLLAMACPP, XLLAMACPP_2026_6, XLLAMACPP_0_2, NODE_LLAMA_CPP, LLAMA_SERVER),
     *(LLAMA_CPP_PYTHON, LLAMA_CPP_SERVER, STATIC, IK_LLAMA),
 )
-ALL = (*ENGINES, STRIPPED, WHISPER, LLAMA_RPC, LLAMA_UPLOAD, TWO_ENGINES)
+ALL = (*ENGINES, STRIPPED, WHISPER, LLAMA_RPC, STATIC_WORKERS, LLAMA_UPLOAD, TWO_ENGINES)
 COMBINATIONS = [(engine, model) for engine in (*ENGINES, WHISPER) for model in engine.models]
 
 

@@ -55,6 +55,7 @@ ENGINES = {
         "llama-server, static, stripped", "the same, without symbol table", built=True
     ),
     "llama-server over RPC": Row("ggml-rpc-server", "two workers of one llama-server"),
+    "static workers": Row("ggml-rpc-server, static", "all of it inside the worker", built=True),
     "llama-server with Vulkan": Row(
         "llama-server, Vulkan", "uploads of experts to a software device"
     ),
@@ -107,6 +108,8 @@ def note_version(results: Results, engine: str, command: list[str]) -> None:
 
 
 def name_and_version(name: str, version: str) -> str:
+    if version.startswith(f"{name} "):
+        return version
     return f"{name} {version}" if version[0].isdigit() else f"{name}, {version}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shlex
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from rig import (
     poison_library,
     run_plain,
 )
+from test_engines_check import check
 from test_engines_mirror import TWO_REPLICAS
 from test_engines_poison import GEMM, reads_by
 
@@ -74,3 +76,35 @@ def test_no_worker_reads_its_primary_in_gemm(llama_rpc: Engine, model: str) -> N
         assert reads_by(poison, GEMM) == []
         assert poison["writes"] == []
         assert poison["bytes"] > 0.9 * mirror["mirrored_bytes"]
+
+
+# ---- workers with all of ggml inside ----
+
+NOT_KNOWN = "its RPC server is no library of its own"
+
+
+def test_workers_with_ggml_inside_compute_their_own_text_and_a_line_says_why_no_mirror(
+    static_workers: Engine, tmp_path: Path
+) -> None:
+    run = shlex.join(numamirror_run(tmp_path / "{worker}.json", *TWO_REPLICAS))
+    (model,) = static_workers.models
+    done = finished(static_workers.command(model, "--under", run), {})
+    assert driver_line(done) == run_plain(static_workers, model)
+    weights_at = re.findall(r"RPC\d+\[(\S+)\] model buffer size", done.stderr)
+    assert len(set(weights_at)) == WORKERS
+    said = [line for line in done.stderr.splitlines() if NOT_KNOWN in line]
+    assert len(said) == WORKERS
+    for line in said:
+        assert line.startswith("numamirror: ggml-rpc-server (ggml 0.25.3")
+    reports = list(tmp_path.glob("*.json"))
+    assert len(reports) == WORKERS
+    for report in reports:
+        mirror = json.loads(report.read_text())["mirror"]
+        assert mirror is None or mirror["mirrored_bytes"] == 0
+
+
+def test_check_says_so_of_a_worker_with_ggml_inside(static_workers: Engine) -> None:
+    (model,) = static_workers.models
+    verdict = check(*static_workers.checked(model))["verdict"]
+    assert verdict["level"] == "policy only"
+    assert NOT_KNOWN in verdict["why"] and "BUILD_SHARED_LIBS" in verdict["remedy"]

@@ -31,7 +31,10 @@ def test_the_committed_table_has_a_row_for_each_engine_that_is_tested(page: Path
 
 
 def test_engines_that_are_built_from_source_are_marked_in_the_tables() -> None:
-    built = (build_llama.llama_cpp_python, build_llama.static_server, build_llama.stripped_server)
+    built = (
+        *(build_llama.llama_cpp_python, build_llama.static_server, build_llama.stripped_server),
+        build_llama.static_worker,
+    )
     names = {engine.name for engine in rig.ALL if engine.directory in built}
     assert {name for name, row in support.ENGINES.items() if row.built} == names
     for page in PAGES:
