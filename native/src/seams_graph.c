@@ -38,7 +38,8 @@ static void say_unreadable(const struct nm_module *engine, const char *what) {
     snprintf(why, sizeof why, "the shim could not find %s in it", what);
     say(engine, "this engine cannot be mirrored", why, "report it with that version");
     snprintf(reason, sizeof reason, "could not find %s in the engine's library", what);
-    nm_status_set(NM_OFF, reason);
+    /* What the page says of another engine's weights stands. */
+    if (nm_status->gemm_bytes == 0) nm_status_set(NM_OFF, reason);
 }
 
 static bool readable(struct nm_module *engine) {
