@@ -63,7 +63,8 @@ def _facts(status: MirrorStatus, observed: Observed, now: float) -> Iterator[str
         yield f"The kernel said where {size(status.observed_bytes)} of them are"
     if status.placement_unix_ns:
         ago = max(0.0, now - status.placement_unix_ns / 1e9)
-        yield f"Their pages were last seen to move {_duration(ago)} ago"
+        # True of pages that never moved as well: the first look counts as a change.
+        yield f"Their placement was not seen to change for the last {_duration(ago)}"
     if status.uncounted_threads:
         yield f"Not counted: {uncounted_reads(status)}"
 

@@ -100,7 +100,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     lines = [line.split() for line in page.splitlines()]
     assert page.startswith(
         "GEMM read 512 MiB per token (10 tokens), of weights of 1 GiB in 100 tensors\n"
-        "Their pages were last seen to move 30 s ago\n"
+        "Their placement was not seen to change for the last 30 s\n"
     )
     assert ["0", "1", "1", "GiB", "100", "%", "0", "%"] in lines
     assert ["1", "1", "1", "GiB", "0", "%", "100", "%"] in lines
@@ -150,7 +150,7 @@ def test_how_long_ago_pages_moved_has_a_unit_that_a_person_would_choose(
     seconds: float, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = replace(status(), placement_unix_ns=int((1030 - seconds) * 1e9))
-    assert f"last seen to move {said} ago" in shown(found, None, capsys)
+    assert f"not seen to change for the last {said}\n" in shown(found, None, capsys)
 
 
 def test_a_rehearsal_is_labelled(capsys: pytest.CaptureFixture[str]) -> None:
