@@ -27,9 +27,6 @@ from numamirror_cli.plan.engine_args import parse_engine_args
 from numamirror_cli.plan.estimate import STRATEGIES, Request, estimate
 from numamirror_cli.plan.predict import Measured
 
-# What no engine has: to it, --json and the others mean nothing.
-_OWN_OPTIONS = ("--bandwidth", "--bench", "--measured", "--home", "--json", "--root")
-
 
 @click.command("plan", context_settings={"allow_interspersed_args": False}, no_args_is_help=True)
 @click.option(
@@ -104,9 +101,10 @@ def command(
 
 def _check_order(engine_args: Sequence[str]) -> None:
     """An option of ours behind MODEL would be taken for the engine's, which has none of these."""
+    ours = {name for param in command.params for name in param.opts if name.startswith("--")}
     behind_model = itertools.takewhile(lambda word: word != "--", engine_args)
     for name in (word.partition("=")[0] for word in behind_model):
-        if name in _OWN_OPTIONS:
+        if name in ours:
             raise click.UsageError(
                 f"{name} stands behind MODEL.gguf, where the engine's arguments stand: put it in "
                 "front of MODEL.gguf"
