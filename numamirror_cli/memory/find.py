@@ -9,7 +9,7 @@ from pathlib import Path
 
 from numamirror_cli.engine.wrappers import behind_loader
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.machine.tree import Tree
+from numamirror_cli.machine.tree import Tree, printable
 from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.process import Process, read_process
@@ -182,6 +182,7 @@ def _without_wrappers(found: Sequence[Process], everyone: Sequence[Process]) -> 
 
 
 def _line(process: Process) -> str:
-    words = " ".join(process.arguments) or process.command
+    # A script that `sh -c` was given may have lines of its own: here it has one.
+    words = printable(" ".join(process.arguments) or process.command)
     shown = words if len(words) <= _WIDEST else f"{words[: _WIDEST - 3]}..."
     return f"{process.pid:>8}  {shown}"

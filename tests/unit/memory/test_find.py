@@ -57,6 +57,17 @@ def test_several_matches_are_listed_and_none_is_guessed(root):
     ]
 
 
+def test_a_command_line_of_several_lines_is_listed_in_one(root):
+    for pid in (10, 12):
+        add(root, pid, "python3", "-c", "import engine\nengine.serve()")
+    with pytest.raises(NumaMirrorError) as raised:
+        the_process("python3", root)
+    assert raised.value.message.splitlines()[1:] == [
+        r"      10  python3 -c import engine\nengine.serve()",
+        r"      12  python3 -c import engine\nengine.serve()",
+    ]
+
+
 def test_of_very_many_matches_the_first_are_listed_each_in_a_line_of_80_columns(root):
     for pid in range(10, 40):
         add(root, pid, "engine", "-m", f"/models/{'x' * 200}.gguf")
