@@ -128,18 +128,23 @@ def summary_lines(cells: Sequence[Cell]) -> Iterator[str]:
     own = [cell.all.median for cell in cells if cell.all and cell.reader == cell.memory]
     other = [cell.all.median for cell in cells if cell.all and cell.reader != cell.memory]
     if own and other:
-        times = _between([o / r for o in (min(own), max(own)) for r in (min(other), max(other))])
+        ratios = [o / r for o in (min(own), max(own)) for r in (min(other), max(other))]
         yield (
-            f"A node reads its own memory at {_between(own)} GB/s, others' at "
-            f"{_between(other)} GB/s: {times} times as fast."
+            f"A node reads its own memory at {_between(own, number)} GB/s, others' at "
+            f"{_between(other, number)} GB/s: {_between(ratios, _ratio)} times as fast."
         )
     for cell in cells:
         if cell.problem:
             yield f"Node {cell.reader} reading node {cell.memory}: {cell.problem}."
 
 
-def _between(values: Sequence[float]) -> str:
-    low, high = number(min(values)), number(max(values))
+def _ratio(value: float) -> str:
+    """Two significant digits, since the two figures of a ratio differ from run to run: "2.9"."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+
+
+def _between(values: Sequence[float], text: Callable[[float], str]) -> str:
+    low, high = text(min(values)), text(max(values))
     return low if low == high else f"{low} to {high}"
 
 
