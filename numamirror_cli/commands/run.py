@@ -31,6 +31,7 @@ from numamirror_cli.launch.policy import inherit_policy
 from numamirror_cli.launch.preflight import Preflight, prepare
 from numamirror_cli.launch.session import Outcome, Session
 from numamirror_cli.launch.strategies import AUTO, OBSERVE, STRATEGIES
+from numamirror_cli.machine.archive import open_root
 from numamirror_cli.notice import Notice
 from numamirror_cli.output import is_stream, write_whole
 from numamirror_cli.plan.cores import cores_by_mirror_node
@@ -153,10 +154,9 @@ run; 127 when there is no such program.
 @click.option("--dry-run", is_flag=True, help="Print the plan and the environment; start nothing.")
 @click.option(
     "--root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="With --dry-run: plan for the machine whose /sys and /proc lie below DIR.  "
-    "[env: NUMAMIRROR_ROOT]",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR|FILE.tar.xz",
+    help="With --dry-run: plan for the machine of this dump.  [env: NUMAMIRROR_ROOT]",
 )
 @verbose_option
 @program_argument
@@ -203,9 +203,11 @@ def command(
     # Whoever waits for a plan, or must have a mirror, has the time for a thorough look.
     thorough = dry_run or require is not None
     chosen_root = _chosen_root(root, dry_run)
+    this_machine = chosen_root == Path("/")
+    opened = contextlib.nullcontext(chosen_root) if this_machine else open_root(chosen_root)
     guard = functools.partial(_nothing_keeps_it_from_starting, words, wanted=not thorough)
-    with guard():
-        ready = prepare(words, wishes, chosen_root, os.environ, thorough=thorough)
+    with guard(), opened as machine_root:
+        ready = prepare(words, wishes, machine_root, os.environ, thorough=thorough)
     if require and not ready.plan.mirrors:
         _say_notices(ready.plan.notes)
         raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)

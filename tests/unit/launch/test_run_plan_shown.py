@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,26 @@ def test_a_dry_run_prints_plan_and_environment_and_starts_nothing(
     assert result.returncode == 0
     assert result.stdout == EXPECTED.format(shim=shim_env["NUMAMIRROR_SHIM"])
     assert result.stderr == ""
+
+
+def test_a_dry_run_plans_for_the_machine_of_an_archive(
+    make_root: MakeRoot, shim_env: dict[str, str], tmp_path: Path
+) -> None:
+    archive = tmp_path / "machine.tar.xz"
+    with tarfile.open(archive, "w:xz") as file:
+        file.add(make_root(TWO_NODES, pci=GPUS), "machine")
+    result = numamirror_run("--dry-run", "--root", archive, "/bin/echo", "a b", env=shim_env)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == EXPECTED.format(shim=shim_env["NUMAMIRROR_SHIM"])
+
+
+def test_a_dry_run_for_a_file_that_is_no_dump_says_what_makes_one(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("eight sockets")
+    result = numamirror_run("--dry-run", "--root", other, "true")
+    assert result.returncode == 2
+    assert f"{other}: neither a directory nor a readable tar archive" in result.stderr
+    assert "numamirror topology --gather FILE.tar.xz makes a dump" in result.stderr
 
 
 def test_a_dry_run_says_what_a_share_comes_to(
