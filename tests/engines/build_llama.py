@@ -32,8 +32,8 @@ RPC = "-DGGML_RPC=ON"
 
 
 def llama_cpp_python() -> Path:
-    """A directory for PYTHONPATH with llama_cpp and its libraries."""
-    directory = cache_dir() / f"llama-cpp-python-{VERSION}"
+    """A directory for PYTHONPATH with llama_cpp and its libraries, those of a build for RPC too."""
+    directory = cache_dir() / f"llama-cpp-python-{VERSION}-rpc"
     if not directory.is_dir():
         source = sources()
         shared = ("-DBUILD_SHARED_LIBS=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN", RPC)
