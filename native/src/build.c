@@ -228,7 +228,7 @@ static void drop_copy(struct nm_plan *plan, const struct nm_fill *fill, const st
 static void gather_spilled(const struct nm_fill *fill, struct nm_range *ranges,
                            struct nm_sample *sample) {
     const struct nm_copy *where = &nm_config.copy[fill->copy];
-    if (sample->error != 0 || nm_mostly_local(sample) || where->node_count != 1) return;
+    if (sample->error != 0 || nm_in_place(sample) || where->node_count != 1) return;
     nm_heal(ranges, fill->count, where->nodes[0], NM_PROBE_BYTES);
     *sample = sample_fill(fill, ranges);
 }

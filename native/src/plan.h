@@ -21,11 +21,16 @@ struct nm_plan {
     size_t fill_count;
 };
 
-/* Below this share of sampled pages on its node a copy is not called local. */
-enum { NM_LOCAL_PERCENT = 90 };
+/* Below the first share of sampled pages on its node a copy is of no use there; below the second,
+ * where reports begin to call it out of place, what lies elsewhere is moved. */
+enum { NM_LOCAL_PERCENT = 90, NM_IN_PLACE_PERCENT = 99 };
 
 static inline bool nm_mostly_local(const struct nm_sample *sample) {
     return (uint64_t)sample->local * 100 >= (uint64_t)sample->pages * NM_LOCAL_PERCENT;
+}
+
+static inline bool nm_in_place(const struct nm_sample *sample) {
+    return (uint64_t)sample->local * 100 >= (uint64_t)sample->pages * NM_IN_PLACE_PERCENT;
 }
 
 /* This build is to mirror the weight. */

@@ -22,12 +22,14 @@ static void say_moved(const struct nm_copy *home, const struct nm_sample *before
              "the weights were not at home: %u of %u sampled pages on node %s before moving them, "
              "%u of %u after",
              before->local, before->pages, home->nodes_text, after->local, after->pages);
-    if (nm_mostly_local(after)) {
+    if (nm_in_place(after)) {
         nm_note("notice", what, "", "");
         return;
     }
     if (!said[(unsigned char)error])
-        nm_note("warn", what, nm_heal_reason(error), "the home node gets a replica of its own");
+        nm_note("warn", what, nm_heal_reason(error),
+                nm_mostly_local(after) ? "the home node reads them all the same"
+                                       : "the home node gets a replica of its own");
     said[(unsigned char)error] = true;
 }
 
@@ -46,7 +48,7 @@ void nm_plan_home(struct nm_plan *plan, struct nm_range *ranges) {
     const struct nm_copy *home = &nm_config.copy[nm_config.home_copy];
     size_t count = ranges_of(plan, ranges);
     struct nm_sample sample = nm_sample_ranges(ranges, count, home->nodes, home->node_count);
-    if (sample.error == 0 && !nm_mostly_local(&sample) && nm_config.heal)
+    if (sample.error == 0 && !nm_in_place(&sample) && nm_config.heal)
         sample = bring_home(ranges, count, home, &sample);
     /* When the kernel refuses to say, a second copy at home could not be checked either. */
     plan->home_serves = sample.error != 0 || nm_mostly_local(&sample);
