@@ -11,6 +11,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DIST = REPOSITORY / "dist"
+# A mirror that does not answer is asked again, and another apt is waited for.
+APT_PATIENCE = ("-oAcquire::Retries=5", "-oDPkg::Lock::Timeout=300")
 
 
 def need(program: str, package: str) -> str:
@@ -42,5 +44,5 @@ def apt_install(*packages: str) -> bool:
 
 def _apt_get(*words: str) -> bool:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
-    return done.returncode == 0
+    command = ["apt-get", "-qq", *APT_PATIENCE, *words]
+    return subprocess.run(command, env=environment, capture_output=True).returncode == 0
