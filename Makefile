@@ -42,8 +42,8 @@ $(VENV)/.release: $(VENV)/.all
 
 # ---- tests; pytest's exit 5 (nothing collected) is a failure like any other ----
 
-# Sanitizers of compilers before gcc 14 end programs at random where addresses are as random as some
-# distributions make them (vm.mmap_rnd_bits 32).
+# Sanitizers of older compilers (gcc 12, clang 14) end programs at random where addresses are as
+# random as some distributions make them (vm.mmap_rnd_bits 32).
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 # Plain (with the count of allocations), under ASan and UBSan, under TSan.
@@ -107,7 +107,7 @@ fuzz: $(VENV)/.all
 	@$(VENV)/bin/cmake --build build/fuzz -j$(CORES) --target $(FUZZED:%=fuzz_%) >/dev/null
 	@for name in $(FUZZED); do \
 	    mkdir -p build/fuzz/corpus/$$name && \
-	    build/fuzz/fuzz/fuzz_$$name -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) \
+	    $(STEADY) build/fuzz/fuzz/fuzz_$$name -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) \
 	        -max_len=4096 -verbosity=0 -print_final_stats=1 \
 	        -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name \
 	        native/fuzz/corpus/$$name || exit 1; \
