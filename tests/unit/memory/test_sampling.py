@@ -48,15 +48,18 @@ def test_a_sample_agrees_with_the_count_within_its_bound(every):
 
 
 def test_the_bound_is_right_about_nineteen_times_in_twenty():
-    """Many estimates of one truth, each over another piece of a large array."""
-    _memory, start = sparse_memory(512, 4)
+    """Many estimates of one truth, each over another piece of a large array and, since a sample
+    depends on where it begins, of other pages."""
+    memory, start = sparse_memory(512, 4)
     piece = 8 * MIB
+    starts = range(start, start + len(memory) - piece, MIB)
     hits = 0
-    for number in range(64):
-        extent = Extent(start + number * piece, start + (number + 1) * piece, "rw-p")
+    for begin in starts:
+        extent = Extent(begin, begin + piece, "rw-p")
         sampled = sample_maps(0, [extent], "default", resident=0, budget=200)
         hits += abs(estimated(sampled) - piece // 4) <= sampled.bound
-    assert hits >= 55
+    # Of 504, where the system has put them, 94 % on average, by one point more or less.
+    assert hits >= 0.88 * len(starts)
 
 
 def test_small_mappings_are_counted_whole():
