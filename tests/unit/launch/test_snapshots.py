@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,17 +60,24 @@ def test_the_first_look_is_not_at_once_and_intervals_grow(
     assert waits[0] < waits[1] < waits[2]
 
 
-def test_after_a_look_there_is_none_for_fifty_times_its_cost_even_when_asked() -> None:
+def test_after_a_look_there_is_none_for_fifty_times_its_cost_even_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A look of three seconds, by a clock that moves at no other time."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+
+    def look(*words: object) -> None:
+        clock.now += 3.0
+
+    monkeypatch.setattr(snapshots_module, "time", clock)
+    monkeypatch.setattr(Snapshots, "_shot", look)
     snapshots = Snapshots([0], shim="")
-    began = time.monotonic()
     snapshots.take(os.getpid(), seconds=0)
     snapshots.finish()
-    upper_bound = time.monotonic() - began
     snapshots.ask("when replicas were built")
-    due = snapshots.seconds_until_due()
-    assert 0 < due <= 50 * upper_bound
-    time.sleep(due)
-    assert snapshots.seconds_until_due() == pytest.approx(0, abs=0.05)
+    assert snapshots.seconds_until_due() == 150.0
+    clock.now += 150.0
+    assert snapshots.seconds_until_due() == 0.0
 
 
 def test_a_process_that_is_gone_leaves_the_last_look_as_it_was() -> None:

@@ -15,7 +15,7 @@ from numamirror_cli.memory.numa_maps import read_numa_maps
 from numamirror_cli.memory.process import is_same, read_major_faults, read_process
 from numamirror_cli.memory.threads import read_threads
 from tests.unit.conftest import write
-from tests.unit.launch.listener import eventually
+from tests.unit.launch.listener import eventually, state
 from tests.unit.memory.as_nobody import as_nobody
 
 
@@ -160,6 +160,7 @@ def test_threads_that_only_wait_do_not_count_as_computing():
 
 
 def test_a_spinning_thread_is_busy_and_a_waiting_one_is_not(sleeper):
+    eventually(lambda: state(sleeper.pid) == "S", "it to sleep")
     spinner = subprocess.Popen(
         [sys.executable, "-c", "print(1, flush=True)\nwhile 1: pass"], stdout=subprocess.PIPE
     )

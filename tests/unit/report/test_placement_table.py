@@ -13,7 +13,7 @@ from rich.console import Console
 from numamirror_cli.memory.numa_maps import parse_numa_maps, read_numa_maps
 from numamirror_cli.memory.placement import NodeBytes, Placement, add_up
 from numamirror_cli.report.placement import placement_json, render_placement
-from tests.unit.launch.listener import eventually, state
+from tests.unit.launch.listener import eventually
 from tests.unit.report.real_numastat import need_numastat, numastat_on
 
 MAPS = """\
@@ -56,25 +56,32 @@ def test_a_live_process_has_numastats_numbers(tmp_path):
     code = "import time; m = bytearray(48 << 20); print('up', flush=True); time.sleep(600)"
     child = subprocess.Popen(["python3", "-c", code], stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline()
-    # Until it sleeps it takes new pages, between one count and the other.
-    eventually(lambda: state(child.pid) == "S", "the process to rest")
     nodes = [
         int(entry.name[4:])
         for entry in Path("/sys/devices/system/node").iterdir()
         if entry.name.startswith("node")
     ]
-    try:
+    looks: list[Placement] = []
+    theirs = ""
+
+    def nothing_moved() -> bool:
+        """The kernel may take a page back or move one at any time: not between these looks."""
+        nonlocal theirs
+        looks.append(add_up(read_numa_maps(child.pid), nodes))
         theirs = subprocess.check_output(
             [numastat, "-p", str(child.pid)], text=True, env={**os.environ, "NUMASTAT_WIDTH": "80"}
         )
-        placement = add_up(read_numa_maps(child.pid), nodes)
+        looks.append(add_up(read_numa_maps(child.pid), nodes))
+        return looks[-2] == looks[-1]
+
+    try:
+        eventually(nothing_moved, "the process to rest")
     finally:
         child.kill()
         child.wait()
-    assert by_lines(printed(render_placement(placement, child.pid, "python3"), 80)) == by_lines(
-        theirs
-    )
-    assert placement.total.total > 48 << 20
+    ours = printed(render_placement(looks[-1], child.pid, "python3"), 80)
+    assert by_lines(ours) == by_lines(theirs)
+    assert looks[-1].total.total > 48 << 20
 
 
 def test_pages_on_a_node_without_a_directory_get_a_column():
