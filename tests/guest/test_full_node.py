@@ -13,7 +13,7 @@ import pytest
 from . import steps
 from .catalogue import TWO_NODES
 from .conftest import Boot, Model
-from .observed import nodes_of, replicas_by_policy
+from .observed import PAGE_BYTES, nodes_of, replicas_by_policy
 from .vm import Node, Result
 
 MIB = 1 << 20
@@ -30,6 +30,8 @@ head -c $(($(free) - {left} - 8))M /dev/zero > /run/full/ballast
 while [ $(free) -gt {left} ]; do head -c 1M /dev/zero >> /run/full/ballast; done
 """
 EMPTY = "umount /run/full"
+# Clean page cache, as every server that has run for long is full of.
+READ = "numactl --membind=0 cat {file} > /dev/null && cat /sys/devices/system/node/node0/meminfo"
 # A full node has room for small pages; whether for a huge one too is luck.
 PAGES_AS_TOUCHED = "echo never > /sys/kernel/mm/transparent_hugepage/enabled"
 # Page cache that the kernel counts as free for the asking, and which is not.
@@ -58,6 +60,10 @@ def results(boot_guest: Boot, model: Model) -> dict[str, Result]:
             steps.shell("fill all", FILL.format(left=24)),
             steps.observed_run("all", path, reads=False),
             steps.shell("empty again", EMPTY),
+            steps.shell("fill some", FILL.format(left=104)),
+            steps.shell("read", READ.format(file=twice_as_large)),
+            steps.observed_run("cached", path, reads=False),
+            steps.shell("empty once more", EMPTY),
             steps.shell("keep", keep(twice_as_large)),
             steps.shell("fill what is free", FILL.format(left=30)),
             steps.observed_run("spilled", path, reads=False),
@@ -127,6 +133,19 @@ def test_a_replica_that_landed_on_the_other_node_for_want_of_room_is_dropped(
     assert seen["status"]["mirrored_bytes"] == 0
     for sentence in seen["inspect"]["verdict"] + seen["run"]["verdict"]:
         assert not sentence["text"].startswith("mirrored")
+
+
+def test_page_cache_makes_room_for_a_replica(results: dict[str, Result]) -> None:
+    assert results["fill some"].code == 0, results["fill some"]
+    free = re.search(r"MemFree: *(\d+) kB", results["read"].stdout)
+    assert free is not None, results["read"]
+    seen = results["cached"].json()
+    mirrored = seen["inspect"]["mirror"]["mirrored_bytes"]
+    assert mirrored > 30 * MIB > 1024 * int(free[1])
+    here, there = pages_on_both(seen)
+    assert here * PAGE_BYTES >= 0.95 * mirrored
+    assert there <= here / 20
+    assert seen["line"] == results["plain all"].json()
 
 
 def test_what_is_not_mirrored_is_not_called_mirrored(seen: Any) -> None:
