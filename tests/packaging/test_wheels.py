@@ -199,7 +199,7 @@ def test_core_and_seams_pass_their_tests_on_that_processor(processor: str, tmp_p
     build = build_native_tests(processor, run, tmp_path)
     # qemu-user has no seccomp, and other pages than those of which it tells.
     left_out = ["--exclude-regex", "^filter$|^first_touch$"] if run else []
-    ctest = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "600"]
+    ctest = [tool("ctest"), "--test-dir", str(build), "--output-on-failure", "--timeout", "600"]
     done = subprocess.run([*ctest, *left_out], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     passed = re.search(r"100% tests passed, 0 tests failed out of (\d+)", done.stdout)
@@ -241,11 +241,18 @@ def build_native_tests(processor: str, run: list[str], work: Path, target: str =
     options = cmake_options(zig_compiler(work, processor), processor)
     options += ["-DBUILD_TESTING=ON", f"-DCMAKE_CROSSCOMPILING_EMULATOR={';'.join(run)}"]
     options += ["-DCMAKE_EXE_LINKER_FLAGS="]  # an engine inside a program keeps its names
-    configure = ["cmake", "-S", str(REPOSITORY / "native"), "-B", str(build), *options]
-    for command in (configure, ["cmake", "--build", str(build), "-j2", "--target", target]):
+    cmake = tool("cmake")
+    configure = [cmake, "-S", str(REPOSITORY / "native"), "-B", str(build), *options]
+    for command in (configure, [cmake, "--build", str(build), "-j2", "--target", target]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     return build
+
+
+def tool(name: str) -> str:
+    """Of the package `cmake`, which the extra `dev` brings: the system may have none."""
+    installed = Path(sys.executable).parent / name
+    return str(installed) if installed.exists() else name
 
 
 def preloaded(command: list[str], root: Path) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.report import check as report
 from tests.unit.engine.conftest import compile_c, shim  # noqa: F401
 from tests.unit.engine.stand_in import SHARED, Build, own_mirror
+from tests.unit.launch.listener import kthreadd_is_seen
 
 Compile = Callable[..., Path]
 Script = Callable[..., Path]
@@ -406,10 +407,14 @@ def test_a_process_that_has_ended_meanwhile_is_no_process(start: Callable[..., i
         check(gone.pid)
 
 
-@pytest.mark.skipif(not Path("/proc/2").exists(), reason="no kernel threads to be seen here")
-def test_a_kernel_thread_runs_no_program() -> None:
-    with pytest.raises(
-        NumaMirrorError, match=r"process 2 runs no program: .* a kernel thread"
-    ) as no:
-        check(2)
-    assert no.value.exit_code == 2
+def test_what_has_ended_or_is_a_kernel_thread_runs_no_program() -> None:
+    zombie = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        for pid in (zombie.pid, *([2] if kthreadd_is_seen() else [])):
+            said = rf"process {pid} runs no program: it has ended, or is a kernel thread"
+            with pytest.raises(NumaMirrorError, match=said) as raised:
+                check(pid)
+            assert raised.value.exit_code == 2
+    finally:
+        zombie.wait()

@@ -19,6 +19,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.inspection import inspect_process
 from numamirror_cli.report.judgement import judge
 from tests.unit.conftest import write
+from tests.unit.launch.listener import kthreadd_is_seen
 from tests.unit.memory.as_nobody import as_nobody
 from tests.unit.memory.replay import PID, case, two_node_root, write_process
 from tests.unit.report.test_mirror_table import MIRRORED
@@ -362,10 +363,14 @@ def test_a_zombie_has_ended_and_is_not_an_empty_process():
         child.wait()
 
 
-@pytest.mark.skipif(not Path("/proc/2").exists(), reason="no kernel threads to be seen here")
-def test_a_kernel_thread_is_named_as_such():
-    with pytest.raises(NumaMirrorError, match="a kernel thread"):
-        inspect(2)
+def test_a_kernel_thread_is_named_as_such(root):
+    write_process(root, "", arguments=("kworker",), parent=2)
+    write(root / f"proc/{PID}/cmdline", "")
+    with pytest.raises(NumaMirrorError, match="has no memory of its own: a kernel thread"):
+        inspect(PID, "--root", root)
+    if kthreadd_is_seen():
+        with pytest.raises(NumaMirrorError, match="a kernel thread"):
+            inspect(2)
 
 
 def test_a_process_that_ends_under_our_eyes_is_never_half_a_table():

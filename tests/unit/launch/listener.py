@@ -119,3 +119,9 @@ def parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def kthreadd_is_seen() -> bool:
+    """Whether process 2 is the kernel's; containers show none of its threads."""
+    name = Path("/proc/2/comm")
+    return name.exists() and name.read_text() == "kthreadd\n"
