@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -101,6 +102,17 @@ def run_mirrored(
 def refusing(*refusals: str) -> tuple[str, ...]:
     """The words that put a command under a filter: refusing("mbind=EPERM")."""
     return (sys.executable, str(HERE / "refuse.py"), *refusals, "--")
+
+
+@functools.cache
+def steady() -> tuple[str, ...]:
+    """Words before what a sanitizer watches, none where they do not work: those of compilers before
+    gcc 14 end programs at random where addresses are as random as some distributions make them."""
+    words = ("setarch", "-R")
+    with contextlib.suppress(FileNotFoundError):
+        if subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+            return words
+    return ()
 
 
 def driver(name: str, *options: str, model: Path) -> tuple[str, ...]:

@@ -57,7 +57,9 @@ def test_an_engine_built_with_address_sanitizer_is_mirrored(
     sanitized = build(libllama, tmp_path, "-fsanitize=address")
     # The engine's backends live until the end; that is no leak of anybody's to report here.
     quiet = {"ASAN_OPTIONS": "detect_leaks=0"}
-    run = runs.run_mirrored(tmp_path, (sanitized, libllama), *runs.REHEARSED, env=quiet)
+    run = runs.run_mirrored(
+        tmp_path, (sanitized, libllama), *runs.REHEARSED, under=runs.steady(), env=quiet
+    )
     assert products(run) == plain
     assert was_mirrored(run)
     assert "AddressSanitizer" not in run.stderr

@@ -26,7 +26,7 @@ def sanitized(kind: str) -> Path:
 
 def run_with(shim: Path, command: tuple[str, ...], scratch: Path) -> runs.Run:
     variables = {**QUIET, "NUMAMIRROR_SHIM": str(shim)}
-    run = runs.run_mirrored(scratch, command, *runs.REHEARSED, env=variables)
+    run = runs.run_mirrored(scratch, command, *runs.REHEARSED, under=runs.steady(), env=variables)
     assert run.line == runs.plain_line(command)
     assert run.coverage == 1.0
     return run
