@@ -191,14 +191,22 @@ def make_programs_executable(directory: Path) -> None:
                 path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
+def put_in_place(partial: Path, final: Path) -> None:
+    """Another process may have been there first: what it has put there is the same."""
+    try:
+        partial.rename(final)
+    except OSError:
+        if not final.is_dir():
+            raise
+
+
 @contextmanager
 def new_directory(final: Path) -> Iterator[Path]:
     """A directory that appears under its final name only when it is complete."""
     partial = Path(tempfile.mkdtemp(prefix=f"{final.name}.partial", dir=final.parent))
     try:
         yield partial
-        if not final.exists():
-            partial.rename(final)
+        put_in_place(partial, final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -7,6 +7,7 @@ writes the tables from there into the README and docs/engines.md, `--forget` beg
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -121,7 +122,9 @@ def keep(results: Results) -> None:
         before = kept.setdefault(engine, {})
         for key, value in found.items():
             before[key] = {**before.get(key, {}), **value} if isinstance(value, dict) else value
-    path.write_text(json.dumps(kept))
+    whole = path.with_suffix(f".partial{os.getpid()}")  # no other session reads half of it
+    whole.write_text(json.dumps(kept))
+    whole.rename(path)
 
 
 def read_results() -> dict[str, Found]:

@@ -66,6 +66,16 @@ def test_an_interrupted_fetch_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_of_two_that_fetch_the_same_at_once_the_first_stands(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    with fetch.new_directory(engine) as late:
+        (late / "whose").write_text("late")
+        with fetch.new_directory(engine) as early:
+            (early / "whose").write_text("early")
+    assert list(tmp_path.iterdir()) == [engine]
+    assert (engine / "whose").read_text() == "early"
+
+
 def test_what_could_not_be_fetched_is_not_waited_for_again() -> None:
     asked = []
 

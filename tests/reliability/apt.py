@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 
+from fetch import put_in_place
 from paths import cache_dir
 
 
@@ -46,7 +47,7 @@ def _unpack(package: str, directory: Path) -> None:
             raise Missing(f"apt-get download {package}: {problem}")
         [archive] = Path(scratch).glob("*.deb")
         subprocess.run(["dpkg-deb", "-x", archive, f"{scratch}/root"], check=True)
-        Path(scratch, "root").rename(directory)
+        put_in_place(Path(scratch, "root"), directory)
 
 
 def _download(package: str, directory: Path) -> str:
