@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +20,22 @@
 
 enum { DATAGRAM_BYTES = 4096 };
 
+/* A launcher that has not had a CPU for a moment falls behind, and its queue may be short: ten
+ * datagrams where a container has a network namespace of its own. What is told over and over is
+ * left out then; anything else is offered again, for about a second in all of this process. */
+static void offer(int channel, const struct msghdr *message, bool is_passing) {
+    static _Atomic int patience = 500;
+    const struct timespec moment = {.tv_nsec = 2000000};
+    while (sendmsg(channel, message, MSG_NOSIGNAL) < 0 && errno == EAGAIN && !is_passing &&
+           atomic_load(&patience) > 0) {
+        atomic_fetch_sub(&patience, 1);
+        nanosleep(&moment, NULL);
+    }
+}
+
 /* A socket per event: a descriptor kept open could be closed by the engine and its number given
  * to something else, and events are rare. */
-static void send_datagram(const char *text, size_t bytes, int fd) {
+static void send_datagram(const char *text, size_t bytes, int fd, bool is_passing) {
     int channel = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (channel < 0) return;
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -47,7 +61,7 @@ static void send_datagram(const char *text, size_t bytes, int fd) {
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &fd, sizeof fd);
     }
-    (void)!sendmsg(channel, &message, MSG_NOSIGNAL);
+    offer(channel, &message, is_passing);
     close(channel);
 }
 
@@ -79,10 +93,14 @@ static void write_line(char *text, size_t bytes, int fd) {
     close(pipe);
 }
 
-static void send_text(char *text, size_t bytes, int fd) {
-    if (nm_config.events[0] == '@') send_datagram(text, bytes, fd);
+static void send_text(char *text, size_t bytes, int fd, bool is_passing) {
+    if (nm_config.events[0] == '@') send_datagram(text, bytes, fd, is_passing);
     if (nm_config.events[0] == '/') write_line(text, bytes, fd);
     text[bytes] = '\0';
+}
+
+static bool is_passing(const char *name) {
+    return strcmp(name, "progress") == 0 || strcmp(name, "placing") == 0;
 }
 
 static void send_event(int fd, const char *name, const char *format, va_list arguments) {
@@ -95,7 +113,7 @@ static void send_event(int fd, const char *name, const char *format, va_list arg
     size_t bytes = (size_t)head + (size_t)tail;
     if (tail >= 0 && bytes < sizeof text - 2) {
         text[bytes++] = '}';
-        send_text(text, bytes, fd);
+        send_text(text, bytes, fd, is_passing(name));
         if (nm_config.log) fprintf(stderr, "numamirror: %s\n", text);
     }
     errno = saved;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -32,6 +33,69 @@ static void a_note_is_one_line_of_json(void) {
     CHECK(strstr(text, "{\"v\":1,\"pid\":") == text);
     CHECK(strstr(text, "\"what\":\"say \\\"what\\\"\",\"why\":\"back\\\\slash\\u000a\"") != NULL);
     CHECK(text[bytes - 1] == '}');
+    close(fd);
+}
+
+/* ---- a launcher that is behind: whenever the shim waits, it reads one datagram ---- */
+
+static int behind = -1, waits;
+static char heard[4096];
+
+static void read_one(int fd) {
+    ssize_t bytes = recv(fd, heard, sizeof heard - 1, MSG_DONTWAIT);
+    heard[bytes < 0 ? 0 : bytes] = '\0';
+}
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left) {
+    (void)wanted, (void)left;
+    ++waits;
+    if (behind >= 0) read_one(behind);
+    return 0;
+}
+
+/* Each from a socket of its own, whose own limit ends nothing. */
+static void fill_the_queue_of(const char *listener) {
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    strcpy(to.sun_path + 1, listener);
+    socklen_t bytes = (socklen_t)(sizeof to.sun_family + 1 + strlen(listener));
+    for (bool fits = true; fits;) {
+        int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+        CHECK(fd >= 0);
+        fits = sendto(fd, "x", 1, MSG_DONTWAIT, (struct sockaddr *)&to, bytes) == 1;
+        close(fd);
+    }
+}
+
+static void an_event_waits_for_a_launcher_that_is_behind(void) {
+    int fd = behind = listen_as(name);
+    fill_the_queue_of(name);
+    waits = 0;
+    nm_note("warn", "it is heard", "", "");
+    CHECK(waits > 0);
+    do read_one(fd);
+    while (heard[0] == 'x');
+    CHECK(strstr(heard, "it is heard") != NULL);
+    close(fd);
+}
+
+static void what_only_tells_how_far_it_is_does_not_wait(void) {
+    int fd = behind = listen_as(name);
+    fill_the_queue_of(name);
+    waits = 0;
+    nm_event("progress", "\"copy\":%d", 1);
+    nm_event("placing", "\"bytes\":%d", 1);
+    CHECK(waits == 0);
+    close(fd);
+}
+
+static void for_a_launcher_that_stands_still_nobody_waits_for_long(void) {
+    int fd = listen_as(name);
+    behind = -1;
+    fill_the_queue_of(name);
+    waits = 0;
+    for (int i = 0; i < 3; ++i) nm_note("warn", "not heard", "", "");
+    CHECK(waits > 400 && waits <= 500); /* times 2 ms, in all */
     close(fd);
 }
 
@@ -128,6 +192,9 @@ static void a_text_too_long_is_cut_inside_the_json(void) {
 int main(void) {
     snprintf(name, sizeof name, "numamirror-test-%ld", (long)getpid());
     RUN(a_note_is_one_line_of_json);
+    RUN(an_event_waits_for_a_launcher_that_is_behind);
+    RUN(what_only_tells_how_far_it_is_does_not_wait);
+    RUN(for_a_launcher_that_stands_still_nobody_waits_for_long);
     RUN(a_descriptor_travels_with_the_event);
     RUN(without_a_listener_nothing_happens);
     RUN(without_sockets_an_event_is_a_line_in_the_launchers_pipe);
