@@ -108,12 +108,21 @@ def on_one_node() -> dict[str, str]:
 def test_large_repacked_matrices_get_huge_pages_before_the_engine_writes_them(
     shape: Engine,
 ) -> None:
-    done = finished(shape.command("wide-dense-Q4_0"), on_one_node())
-    placed = [event for event in printed(done.stderr) if event["event"] == "placed"]
-    assert driver_line(done) == run_plain(shape, "wide-dense-Q4_0")
-    assert placed[0]["local"] == placed[0]["pages"]
-    if huge_bytes_to_be_had(32 << 20) == 32 << 20:
-        assert placed[0]["huge_bytes"] >= 2 << 20
+    """Tried again where there were none just when they were asked for."""
+    to_be_had = [are_huge_pages_to_be_had()]
+    for _ in range(3):
+        done = finished(shape.command("wide-dense-Q4_0"), on_one_node())
+        placed = [event for event in printed(done.stderr) if event["event"] == "placed"]
+        assert driver_line(done) == run_plain(shape, "wide-dense-Q4_0")
+        assert placed[0]["local"] == placed[0]["pages"]
+        to_be_had.append(are_huge_pages_to_be_had())
+        if placed[0]["huge_bytes"] >= 2 << 20 or not all(to_be_had):
+            return
+    pytest.fail("huge pages were to be had before and after each of three runs, and none was taken")
+
+
+def are_huge_pages_to_be_had() -> bool:
+    return huge_bytes_to_be_had(32 << 20) == 32 << 20
 
 
 def huge_bytes_to_be_had(count: int) -> int:
