@@ -95,7 +95,8 @@ def test_workers_with_ggml_inside_compute_their_own_text_and_a_line_says_why_no_
     said = [line for line in done.stderr.splitlines() if NOT_KNOWN in line]
     assert len(said) == WORKERS
     for line in said:
-        assert line.startswith("numamirror: ggml-rpc-server (ggml 0.25.3")
+        # The workers and their client share the output: a part of another's line may stand before.
+        assert "numamirror: ggml-rpc-server (ggml 0.25.3" in line
     reports = list(tmp_path.glob("*.json"))
     assert len(reports) == WORKERS
     for report in reports:

@@ -54,7 +54,9 @@ def ended(
     report = tmp_path / "run.json"
     run = [*numamirror_run(report, *options), *under]
     done = finished(engine.command(MODEL, "--under", " ".join(run)), {})
-    said = [line for line in done.stderr.splitlines() if line.startswith("numamirror: ")]
+    # The engine writes a line of its log in several parts: ours may begin in the middle of one.
+    lines = (line.partition("numamirror: ") for line in done.stderr.splitlines())
+    said = [mark + rest for _, mark, rest in lines if mark]
     return json.loads(done.stdout), json.loads(report.read_text())["mirror"], said
 
 

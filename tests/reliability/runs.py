@@ -69,11 +69,10 @@ def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
         timeout=SECONDS,
         check=False,
     )
-    prefix = "numamirror: "
-    said = [
-        line.removeprefix(prefix) for line in done.stderr.splitlines() if line.startswith(prefix)
-    ]
-    return Run(done.returncode, done.stdout, tuple(said), done.stderr, {})
+    # An engine writes a line of its log in several parts: ours may begin in the middle of one.
+    lines = (line.partition("numamirror: ") for line in done.stderr.splitlines())
+    said = tuple(rest for _, mark, rest in lines if mark)
+    return Run(done.returncode, done.stdout, said, done.stderr, {})
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
