@@ -62,6 +62,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Interrupted from None
+        except click.UsageError as error:
+            # An option without its value: click does not say of which command.
+            if error.ctx is None and (name := ctx.invoked_subcommand):
+                command = self.get_command(ctx, name)
+                error.ctx = None if command is None else click.Context(command, ctx, name)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -83,7 +89,10 @@ def main() -> None:
     except NumaMirrorError as error:
         _show(error)
         sys.exit(error.exit_code)
-    except _Interrupted:
+    except click.ClickException as error:
+        _show_click_error(error)
+        sys.exit(error.exit_code)
+    except (_Interrupted, click.Abort):
         # As the signal would have ended us: a shell's loop ends with it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -99,7 +108,8 @@ def main() -> None:
 
 def _run_cli() -> None:
     try:
-        cli(prog_name="numamirror")
+        # Not standalone: click would print its own errors, as they come.
+        cli(prog_name="numamirror", standalone_mode=False)
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -109,9 +119,23 @@ def _show(error: NumaMirrorError) -> None:
     from numamirror_cli.report.run import say, write_message
     from numamirror_cli.report.text import printable
 
-    first, *listed = error.message.split("\n")
-    say(first)
-    for line in listed:
+    say(error.message)
+    for line in error.listed:
         write_message(f"{printable(line)}\n")
     if error.hint:
         say(error.hint)
+
+
+def _show_click_error(error: click.ClickException) -> None:
+    """What click could not read, in our form, and how the command is called."""
+    from numamirror_cli.report.run import say
+
+    if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2; the help is the message
+        error.show()
+        return
+    # Of a choice that is missing, click lists what there is on lines of their own.
+    message = error.format_message().replace("\n\t", " ").removesuffix(".")
+    say(message[:1].lower() + message[1:])
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        usage = " ".join(error.ctx.get_usage().split()).removeprefix("Usage: ")
+        say(f"usage: {usage}; {error.ctx.command_path} --help says more")

@@ -21,6 +21,7 @@ from numamirror_cli.machine.read import read_machine
 from numamirror_cli.plan.bench_result import BenchResult, Cell, identify, to_json
 from numamirror_cli.plan.bench_store import bench_file, load, store
 from numamirror_cli.plan.measure import find_program, measure_pair, sides_of
+from numamirror_cli.quoting import printable
 
 _ROOT = Path("/")
 
@@ -52,7 +53,7 @@ def command(as_json: bool, svg: Path | None, seconds: float, last: bool) -> None
     if not last:
         store(result, path)
     if not as_json:
-        click.echo(f"Kept in {path}")
+        click.echo(printable(f"Kept in {path}"))
     if svg is not None:
         from numamirror_cli.report.bench_svg import bench_svg
 

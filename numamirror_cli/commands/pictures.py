@@ -8,6 +8,7 @@ import click
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.output import write_whole
+from numamirror_cli.quoting import printable
 
 
 def write_picture(file: Path, svg: str) -> None:
@@ -16,4 +17,4 @@ def write_picture(file: Path, svg: str) -> None:
         write_whole(file, svg)
     except OSError as error:
         raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
-    click.echo(f"wrote {file}", err=True)
+    click.echo(printable(f"wrote {file}"), err=True)

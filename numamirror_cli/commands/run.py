@@ -36,6 +36,7 @@ from numamirror_cli.notice import Notice
 from numamirror_cli.output import is_stream, write_whole
 from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.predict import FIXED_CPU, FIXED_WITH_GPU, Reader
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.live import LiveReport
 from numamirror_cli.report.run import (
     dry_run_lines,
@@ -266,7 +267,7 @@ def _show_plan(ready: Preflight, json_file: Path | None) -> None:
     if ready.plan.preload:
         environment["LD_PRELOAD"] = child_environment(ready.plan, "", os.environ)["LD_PRELOAD"]
     for line in dry_run_lines(ready.plan, ready.command, str(ready.target.path), environment):
-        click.echo(line)
+        click.echo(printable(line))
     if json_file is not None:
         document = run_json(_plan_object(ready, environment), ready.plan, ready.host, None, None)
         _write_plan(json_file, document)

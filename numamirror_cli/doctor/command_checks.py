@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
@@ -17,6 +16,7 @@ from numamirror_cli.plan.advice import LockLimit
 from numamirror_cli.plan.cores import cores_by_mirror_node
 from numamirror_cli.plan.estimate import Estimate, Row
 from numamirror_cli.plan.layout import MIRROR
+from numamirror_cli.quoting import shell_word
 from numamirror_cli.report.plan_advice import advise
 from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import part_of, size
@@ -154,7 +154,7 @@ def _elsewhere_text(cache: ModelCache, home: int) -> str:
 
 
 def _warm(subject: Subject, home: int) -> str:
-    return f"numamirror cache {shlex.quote(subject.model)} --warm {home}"
+    return f"numamirror cache {shell_word(subject.model)} --warm {home}"
 
 
 def _threads(subject: Subject, machine: Machine) -> Iterator[Check]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from numamirror_cli.engine.directories import is_directory
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.quoting import shell_word
 
 # confstr(_CS_PATH): where execvp(3) looks when PATH is unset.
 _DEFAULT_PATH = "/bin:/usr/bin"
@@ -68,6 +68,6 @@ def _executable(path: Path) -> Path:
         )
     if not os.access(path, os.X_OK):
         raise NumaMirrorError(
-            f"{path}: not executable", hint=f"chmod +x {shlex.quote(str(path))}", exit_code=126
+            f"{path}: not executable", hint=f"chmod +x {shell_word(str(path))}", exit_code=126
         )
     return path

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from numamirror_cli.quoting import printable
+
 Value = TypeVar("Value")
 
 
@@ -72,11 +74,6 @@ class Tree:
         sentence = f"/{path}: {printable(problem)}"
         if sentence not in self.notes:
             self.notes.append(sentence)
-
-
-def printable(text: str) -> str:
-    """`text` with everything that could steer a terminal escaped: "a\x1b[2J" -> "a\\x1b[2J"."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def decimal(text: str) -> int | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from numamirror_cli.machine.names import AMD, NVIDIA, vendor_name
 from numamirror_cli.machine.pci import PciDevice
-from numamirror_cli.machine.tree import decimal, printable
+from numamirror_cli.machine.tree import decimal
+from numamirror_cli.quoting import printable
 
 VARIABLES = (
     ("CUDA_VISIBLE_DEVICES", NVIDIA),

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from numamirror_cli.engine.wrappers import behind_loader
 from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.machine.tree import Tree, printable
+from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import Extent
 from numamirror_cli.memory.process import Process, read_process
+from numamirror_cli.quoting import printable
 
 # Programs that start the one that does the work, and wait for it.
 _WRAPPERS = {
@@ -59,12 +60,11 @@ def the_process(name: str, root: Path = Path("/")) -> Process:
     lines = [_line(process) for process in found[:_MOST_LISTED]]
     if len(found) > _MOST_LISTED:
         lines.append(f"{'...':>8}  and {len(found) - _MOST_LISTED} more")
-    listed = "\n".join(lines)
     called = f"are called {name!r}"
     if name not in names_of(found[0]):
         called = f"have {name!r} in their command lines"
     raise NumaMirrorError(
-        f"{len(found)} processes {called}:\n{listed}", hint="give the number of one"
+        f"{len(found)} processes {called}:", listed=lines, hint="give the number of one"
     )
 
 

@@ -39,10 +39,11 @@ def proc_dir(pid: int, root: Path = Path("/")) -> Path:
 
 def read_process(pid: int, root: Path = Path("/")) -> Process:
     """Describe a process. Raises NumaMirrorError when there is none or it may not be read."""
+    # Bytes: read as text, a carriage return in a name would become a line's end.
     with reading(pid, "stat", root) as path:
-        stat = path.read_text(errors="replace")
+        stat = path.read_bytes().decode(errors="replace")
     with reading(pid, "cmdline", root) as path:
-        cmdline = path.read_text(errors="replace")
+        cmdline = path.read_bytes().decode(errors="replace")
     return _parse_process(pid, stat, cmdline)
 
 

@@ -400,6 +400,5 @@ def _reads(entry: ThreadLayout) -> ThreadReads:
 
 
 def _text(raw: bytes) -> str:
-    """A path or phrase of the page, without control characters that could steer a terminal."""
-    text = raw.decode(errors="replace")
-    return "".join(c if c.isprintable() else "�" for c in text)
+    """A path or phrase of the page; whoever shows it makes it printable."""
+    return raw.decode(errors="replace")

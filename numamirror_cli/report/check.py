@@ -14,6 +14,7 @@ from numamirror_cli.engine.engines import IN_PROGRAM_NAMED, Engine
 from numamirror_cli.engine.examination import Examination, Found
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
 from numamirror_cli.engine.symbols import Symbol
+from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import facts_table
 from numamirror_cli.report.text import printable
 
@@ -27,7 +28,7 @@ _FILTER = 2
 def render_check(examination: Examination) -> RenderableType:
     """What was found, a line for each fact; the verdict and its remedy last."""
     rows = [
-        ("" if number else heading, printable(line))
+        ("" if number else heading, line)
         for heading, lines in _facts(examination)
         for number, line in enumerate(lines)
     ]
@@ -118,7 +119,7 @@ def _verdict(reach: Reach) -> Iterator[RenderableType]:
     label = Text(f"{reach.level}: ", style=_STYLES[reach.level])
     yield label.append(printable(reach.why), style="default")
     if reach.remedy:
-        yield Padding(Text(printable(reach.remedy)), (0, 0, 0, 4))
+        yield Padding(Folded(reach.remedy), (0, 0, 0, 4))
 
 
 def check_json(examination: Examination) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.report.folded import Folded, folded_remedy
-from numamirror_cli.report.text import printable
 
 SCHEMA = 1
 _STYLES = {OK: "green", WARN: "yellow", BAD: "red"}
@@ -27,9 +26,9 @@ def render_doctor(checks: Sequence[Check]) -> RenderableType:
     table.add_column(overflow="fold")
     for check in checks:
         level = Text(check.level, style=_STYLES[check.level])
-        table.add_row(level, check.name, Folded(printable(check.text)))
+        table.add_row(level, check.name, Folded(check.text))
         if check.remedy:
-            table.add_row("", "", Padding(folded_remedy(printable(check.remedy)), (0, 0, 0, 2)))
+            table.add_row("", "", Padding(folded_remedy(check.remedy), (0, 0, 0, 2)))
     return Group(table, Text(), Text(_sums(checks)))
 
 

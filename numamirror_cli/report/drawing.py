@@ -10,7 +10,7 @@ from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import break_at_commas
 from numamirror_cli.report.roles import role
-from numamirror_cli.report.text import counted
+from numamirror_cli.report.text import counted, printable
 from numamirror_cli.report.units import size
 
 # Inside of a node's box, so that two sockets of one node each fit side by side in 80 columns.
@@ -96,10 +96,11 @@ def _gpu(gpu: Gpu) -> Lines:
 
 def _box(title: str, lines: Sequence[str], pens: Pens, width: int = 0) -> Lines:
     """A frame around the lines, which are cut where they are longer than `width`."""
-    inside = width or max([len(title) + 2, *map(len, lines)])
+    shown = [printable(line) for line in lines]
+    inside = width or max([len(title) + 2, *map(len, shown)])
     heading = f"{pens.across} {title} "
     top = pens.top_left + heading + pens.across * (inside + 2 - len(heading)) + pens.top_right
-    body = [f"{pens.down} {_cut(line, inside)} {pens.down}" for line in lines]
+    body = [f"{pens.down} {_cut(line, inside)} {pens.down}" for line in shown]
     bottom = pens.bottom_left + pens.across * (inside + 2) + pens.bottom_right
     return [top, *body, bottom]
 

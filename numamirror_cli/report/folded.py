@@ -8,14 +8,15 @@ from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-from numamirror_cli.report.text import folded_command, kept_together, set_free
+from numamirror_cli.report.text import folded_command, kept_together, printable, set_free
 
 
 class Folded:
-    """A renderable; as rich's own Text, but for the numbers."""
+    """A renderable; as rich's own Text, but for the numbers, and that a string is made printable:
+    it is one sentence, whatever somebody's file in it is called."""
 
     def __init__(self, text: str | Text) -> None:
-        self._text = text.copy() if isinstance(text, Text) else Text(text)
+        self._text = text.copy() if isinstance(text, Text) else Text(printable(text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         together = self._text.copy()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 
 from numamirror_cli.machine.gather import Gathered
+from numamirror_cli.quoting import shell_word
 from numamirror_cli.report.text import printable
 from numamirror_cli.report.units import size
 
@@ -20,8 +20,8 @@ def gathered_text(gathered: Gathered, width: int = 80) -> str:
         f"Inside:\n{inside}\n"
         f"Left out:\n{_wrapped(f'  {gathered.left_out}', width)}\n"
         "To look into it, and to see this machine again:\n"
-        f"  tar -tJf {shlex.quote(name)}\n"
-        f"  numamirror topology --root {shlex.quote(name)}"
+        f"  tar -tJf {shell_word(str(gathered.file))}\n"
+        f"  numamirror topology --root {shell_word(str(gathered.file))}"
     )
 
 

@@ -19,7 +19,7 @@ from numamirror_cli.report.judgement import copies_text
 from numamirror_cli.report.mirror import mirror_json, render_mirror
 from numamirror_cli.report.placement import placement_json, render_placement
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import counted, percent, printable
+from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import Verdict, render_verdicts, verdict_json
 
@@ -88,7 +88,7 @@ def where_text(by_node: Mapping[int, int]) -> str:
 
 
 def _what(buffer: Buffer) -> str:
-    name = printable(buffer.name)
+    name = buffer.name
     details = list(_details(buffer))
     text = {
         # The directory is in --json, and seldom what one wants to know here.
@@ -140,7 +140,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
             f"{size(inspection.sample.bound)} (95 %); --exact counts all",
         )
     for note in inspection.notes:
-        yield "Note", printable(note)
+        yield "Note", note
 
 
 def _allowed_text(inspection: Inspection) -> str:

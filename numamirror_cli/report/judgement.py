@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,8 +12,9 @@ from numamirror_cli.memory.kernel import BALANCING_OFF
 from numamirror_cli.memory.process import Process
 from numamirror_cli.memory.status_page import MirrorStatus
 from numamirror_cli.memory.weights import MOST, Weights, replica_bytes
+from numamirror_cli.quoting import shell_line, shell_word
 from numamirror_cli.report.mirror import judge_mirror
-from numamirror_cli.report.text import percent, printable
+from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 
@@ -202,5 +202,5 @@ def _astray(arena: str, by_node: Mapping[int, int]) -> int:
 
 def restart_command(process: Process) -> str:
     """The command line that starts a process again, mirrored."""
-    command = printable(shlex.join(process.arguments)) or process.command
+    command = shell_line(process.arguments) or shell_word(process.command)
     return f"numamirror run -- {command}"

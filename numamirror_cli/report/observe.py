@@ -113,7 +113,7 @@ def _tensors(groups: Sequence[TensorGroup]) -> Table:
     for group in groups:
         read = group.local_bytes + group.other_bytes
         table.add_row(
-            Text(group.name if group.name != "*" else "all others"),
+            group.name if group.name != "*" else "all others",
             str(group.tensors),
             size(group.bytes),
             size(group.other_bytes),
@@ -132,9 +132,9 @@ def _strategies(
         table.add_row(strategy, percent(share), speed, _WHAT_IT_TAKES[strategy])
     yield table
     if machine is None:
-        yield Text("(numamirror bench measures the machine: then speeds are predicted too)")
+        yield Folded("(numamirror bench measures the machine: then speeds are predicted too)")
     else:
-        yield Text(f"(decode speed: times that of this run, by {machine.bandwidth.source})")
+        yield Folded(f"(decode speed: times that of this run, by {machine.bandwidth.source})")
 
 
 def _speed(strategy: str, observed: Observed, machine: Reader | None, fixed: float) -> str:

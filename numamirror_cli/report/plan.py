@@ -19,7 +19,7 @@ from numamirror_cli.plan.ram import Need
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import percent, printable
+from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 
 SCHEMA = 1
@@ -34,7 +34,7 @@ def render_plan(estimate: Estimate) -> RenderableType:
 
 
 def _facts(lines: Sequence[tuple[str, str]]) -> Table:
-    return facts_table(((label, printable(sentence)) for label, sentence in lines), word_width=10)
+    return facts_table(lines, word_width=10)
 
 
 def _model_lines(estimate: Estimate) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.events import Event
 from numamirror_cli.report.run import where_of_copy
+from numamirror_cli.report.text import printable
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class ReplicaProgress:
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
-        self._tasks[key] = self._progress.add_task(label, total=max(1, event.number("bytes")))
+        total = max(1, event.number("bytes"))
+        self._tasks[key] = self._progress.add_task(printable(label), total=total)
         self._progress.refresh()
 
 
@@ -83,7 +85,7 @@ def _new_progress() -> Progress:
     from numamirror_cli.report.console import message_console
 
     return Progress(
-        TextColumn("numamirror: {task.description}"),
+        TextColumn("numamirror: {task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),

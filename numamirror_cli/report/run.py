@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.notice import Notice
+from numamirror_cli.quoting import shell_line, shell_word
 from numamirror_cli.report.text import counted, folded_line, percent, printable
 from numamirror_cli.report.units import part_of, size
 
@@ -134,7 +134,7 @@ def dry_run_lines(
 ) -> Iterator[str]:
     """The plan, and the environment as `env` would take it."""
     yield f"Program:   {program}"
-    yield f"Command:   {shlex.join(command)}"
+    yield f"Command:   {shell_line(command)}"
     yield f"Strategy:  {plan.strategy} ({plan.reason})"
     home = "none" if plan.home.node is None else f"node {plan.home.node}"
     yield f"Home:      {home} ({plan.home.reason})"
@@ -150,7 +150,7 @@ def dry_run_lines(
         yield f"Because:   {plan.choice.because}; changed by: {plan.choice.would_change}"
     yield from _listed("Copies:", copy_lines(plan))
     yield from _listed("Notes:", map(notice_line, plan.notes))
-    assignments = (f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    assignments = (f"{name}={shell_word(value)}" for name, value in environment.items())
     yield from _listed("Environment:", assignments)
 
 

@@ -41,6 +41,7 @@ def print_report(
     from rich.text import Text
 
     from numamirror_cli.report.console import message_console
+    from numamirror_cli.report.folded import Folded
     from numamirror_cli.report.placement import render_placement
     from numamirror_cli.report.verdict import render_verdicts
 
@@ -49,9 +50,9 @@ def print_report(
     parts: list[RenderableType] = []
     if shot := outcome.snapshot:
         parts.append(render_placement(shot.placement, shot.pid, shot.command))
-        parts.append(Text(f"({moment(shot)})"))
+        parts.append(Folded(f"({moment(shot)})"))
     elif problem := outcome.snapshot_problem:
-        parts.append(Text(f"Where its memory lay could not be seen: {problem}"))
+        parts.append(Folded(f"Where its memory lay could not be seen: {problem}"))
     if outcome.mirror is not None and outcome.mirror.gemm_bytes:
         parts += [Text(), _render_reads(plan, outcome.mirror, machine, fixed)]
     if not _nothing_to_gain(plan):  # else the plan's own line has said it all

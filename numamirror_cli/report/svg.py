@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from numamirror_cli.report.text import printable
+
 INK, FAINT, PAPER = "#1f2933", "#6b7785", "#ffffff"
 FIELD, EDGE = "#eef2f6", "#c5ced8"
 # Near to far, in one hue that grows darker: readable in grey and for the colour-blind.
@@ -37,7 +39,7 @@ def document(title: str, page: Block) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{length(width)}" '
             f'height="{length(height)}" viewBox="0 0 {length(width)} {length(height)}" '
             f'font-family="{_FONTS}">',
-            f"<title>{escape(title)}</title>",
+            f"<title>{escape(printable(title))}</title>",
             rectangle(0, 0, width, height, PAPER),
             *moved(page, MARGIN, MARGIN),
             "</svg>\n",
@@ -127,7 +129,7 @@ def text(
     )
     return (
         f'<text x="{length(x)}" y="{length(y)}" font-size="{length(points)}" fill="{fill}"{extra}>'
-        f"{escape(words)}</text>"
+        f"{escape(printable(words))}</text>"
     )
 
 

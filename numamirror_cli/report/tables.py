@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.style import StyleType
 from rich.table import Column, Table
 from rich.text import Text
 
 from numamirror_cli.report.folded import Folded
+from numamirror_cli.report.text import printable
 
 # Between two columns.
 _GAP = 2
@@ -19,7 +21,16 @@ _NARROWEST = 12
 
 class PlainTable(Table):
     """Headings are folded first, then words; numbers never: rather than that, each row becomes
-    lines of its own, a cell after its heading."""
+    lines of its own, a cell after its heading. A cell that is a string is made printable."""
+
+    def add_row(
+        self,
+        *cells: RenderableType | None,
+        style: StyleType | None = None,
+        end_section: bool = False,
+    ) -> None:
+        shown = (printable(cell) if isinstance(cell, str) else cell for cell in cells)
+        super().add_row(*shown, style=style, end_section=end_section)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.max_width - _GAP * (len(self.columns) - 1)

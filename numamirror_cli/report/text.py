@@ -1,17 +1,17 @@
-"""Words and lines: text of other processes made safe to print, shares, counts, folding."""
+"""Words and lines: shares, counts, folding."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 
-from numamirror_cli.machine.tree import printable as printable
+from numamirror_cli.quoting import printable as printable
 
 # "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
 # that no text of ours or of a kernel holds (private use).
 _UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|GB/s|[mn]?s\b)")
 _KEPT = "\ue000"
-# A word of a command line as shlex.join writes it.
+# A word of a command line as shell_line writes it.
 _SHELL_WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\"|['\"])+")
 
 

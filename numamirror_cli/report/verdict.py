@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from numamirror_cli.report.folded import Folded, folded_remedy
+from numamirror_cli.report.text import printable
 
 OK, WARN, BAD = "ok", "warn", "bad"
 _STYLES = {OK: "green", WARN: "yellow", BAD: "red"}
@@ -30,7 +31,7 @@ def render_verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
     parts: list[RenderableType] = []
     for verdict in verdicts:
         label = Text(f"{verdict.level}: ", style=_STYLES.get(verdict.level, ""))
-        parts.append(Folded(label.append(verdict.text, style="default")))
+        parts.append(Folded(label.append(printable(verdict.text), style="default")))
         if verdict.remedy:
             parts.append(Padding(folded_remedy(verdict.remedy), (0, 0, 0, 4)))
     return Group(*parts)

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "numamirror_cli"
 # Known to all, and knowing nobody.
-COMMON = {"errors", "notice", "output", "__init__"}
+COMMON = {"errors", "notice", "output", "quoting", "__init__"}
 MAY_ASK = {
     "machine": set(),
     "engine": set(),
@@ -21,6 +21,7 @@ MAY_ASK = {
     "errors": set(),
     "notice": set(),
     "output": set(),
+    "quoting": set(),
 }
 
 

@@ -50,8 +50,8 @@ def test_several_matches_are_listed_and_none_is_guessed(root):
     add(root, 12, "llama-server", "-m", "b.gguf")
     with pytest.raises(NumaMirrorError) as raised:
         the_process("llama-server", root)
-    assert raised.value.message.splitlines() == [
-        "2 processes are called 'llama-server':",
+    assert raised.value.message == "2 processes are called 'llama-server':"
+    assert list(raised.value.listed) == [
         "      10  llama-server -m a.gguf",
         "      12  llama-server -m b.gguf",
     ]
@@ -62,7 +62,7 @@ def test_a_command_line_of_several_lines_is_listed_in_one(root):
         add(root, pid, "python3", "-c", "import engine\nengine.serve()")
     with pytest.raises(NumaMirrorError) as raised:
         the_process("python3", root)
-    assert raised.value.message.splitlines()[1:] == [
+    assert list(raised.value.listed) == [
         r"      10  python3 -c import engine\nengine.serve()",
         r"      12  python3 -c import engine\nengine.serve()",
     ]
@@ -73,8 +73,8 @@ def test_of_very_many_matches_the_first_are_listed_each_in_a_line_of_80_columns(
         add(root, pid, "engine", "-m", f"/models/{'x' * 200}.gguf")
     with pytest.raises(NumaMirrorError) as raised:
         the_process(".gguf", root)
-    first, *lines = raised.value.message.splitlines()
-    assert first == "30 processes have '.gguf' in their command lines:"
+    lines = raised.value.listed
+    assert raised.value.message == "30 processes have '.gguf' in their command lines:"
     assert len(lines) == 21
     assert lines[-1] == "     ...  and 10 more"
     assert max(map(len, lines)) <= 80

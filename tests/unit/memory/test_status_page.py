@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from numamirror_cli.engine import status_layout
 from numamirror_cli.engine.status_layout import (
@@ -25,6 +27,8 @@ from numamirror_cli.engine.status_layout import (
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import status_page
 from numamirror_cli.memory.status_page import read_mirror_status, read_status
+from numamirror_cli.report.mirror import judge_mirror, mirror_json, render_mirror
+from numamirror_cli.report.verdict import render_verdicts
 from tests.unit.launch.listener import eventually
 
 HEADER = Path(__file__).parents[3] / "native/include"
@@ -312,7 +316,13 @@ def test_a_page_shorter_than_the_struct_is_not_believed(tmp_path):
 
 
 def test_escape_sequences_in_the_page_do_not_reach_the_terminal():
-    assert "\x1b" not in Page(reason=b"\x1b[2J gone").read().reason
+    status = Page(reason=b"\x1b[2J gone", engine=b"/x/lib\x1b[2J.so").read()
+    console = Console(file=io.StringIO(), width=80)
+    with console.capture() as capture:
+        console.print(render_mirror(status), render_verdicts(judge_mirror(status)))
+    shown = capture.get()
+    assert "\x1b" not in shown and r"\x1b[2J gone" in shown
+    assert mirror_json(status)["reason"] == "\x1b[2J gone"
 
 
 @given(st.binary(max_size=ctypes.sizeof(StatusLayout)), st.booleans())
