@@ -108,10 +108,16 @@ def under_preload(reach: Reach, preload: Preload) -> Reach:
 def reach_without_engine(files: int, unfollowed: Sequence[str], pid: int | None = None) -> Reach:
     """No ggml was found. files: how many were looked at; unfollowed: where it may still be."""
     if not unfollowed:
-        what = "it" if files < 2 else f"it and the {files - 1} libraries that it loads"
-        return Reach(POLICY_ONLY, f"there is no ggml in {what}")
+        return Reach(POLICY_ONLY, f"there is no ggml in {_it_and_libraries(files - 1)}")
     ask = "numamirror check PID, once it runs" if pid is None else "check it again when it computes"
     return Reach(UNKNOWN, f"no ggml was found; {unfollowed[0]}", ask)
+
+
+def _it_and_libraries(libraries: int) -> str:
+    if libraries < 1:
+        return "it"
+    which = "library" if libraries == 1 else f"{libraries} libraries"
+    return f"it and the {which} that it loads"
 
 
 def _some(symbols: Sequence[Symbol]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numamirror_cli.figures import percent
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.busy import Busyness
 from numamirror_cli.notice import Notice
@@ -29,8 +30,8 @@ def warn_of_crowd(plan: Plan, busyness: Busyness) -> Notice | None:
 
 def _signs(busy: Busyness) -> Iterator[str]:
     if busy.waited is not None and busy.waited >= _WAITED:
-        yield f"in {busy.waited * 100:.0f} % of the last 10 s a task waited for a CPU"
+        yield f"in {percent(busy.waited)} of the last 10 s a task waited for a CPU"
     elif busy.load is not None and busy.load >= _LOAD_PER_CPU * busy.cpus:
         yield f"the load average is {busy.load:.1f} on {busy.cpus} CPUs"
     if busy.stolen is not None and busy.stolen >= _STOLEN:
-        yield f"the hypervisor gives {busy.stolen * 100:.0f} % of the CPUs' time to others"
+        yield f"the hypervisor gives {percent(busy.stolen)} of the CPUs' time to others"

@@ -196,13 +196,13 @@ def _notes_on_bind(home: Copy, machine: Machine, engine: EngineWords) -> list[No
     notes = []
     all_cores = [core for node in machine.nodes for core in node.cores]
     cores = sum(1 for core in all_cores if core & home.cpus)
+    left = "1 core is" if cores == 1 else f"{cores} cores are"
     if 0 < cores < len(all_cores) and (engine.threads or cores + 1) > cores:
         given = f"-t {engine.threads}" if engine.threads else "no -t"
         notes.append(
             Notice(
                 f"the engine is started with {given}",
-                f"only {cores} cores are left to it, and threads that share a core wait for "
-                "each other",
+                f"only {left} left to it, and threads that share a core wait for each other",
                 f"give it -t {cores}",
             )
         )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from numamirror_cli.figures import counted
 from numamirror_cli.machine.cpulist import parse_list, parse_mask
 from numamirror_cli.machine.tree import Tree
 
@@ -110,7 +111,8 @@ def _read_distances(tree: Tree, node_id: int, columns: Sequence[Sequence[int]]) 
     for ids in columns:
         if len(ids) == len(values):
             return dict(zip(ids, values, strict=True))
-    tree.note(path, f"{len(values)} distances for {len(columns[0])} online nodes: ignored")
+    distances, nodes = counted(len(values), "distance"), counted(len(columns[0]), "online node")
+    tree.note(path, f"{distances} for {nodes}: ignored")
     return {}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.figures import counted
 from numamirror_cli.machine.nodes import NodeFacts, read_nodes
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.buffers import Buffer, find_buffers
@@ -221,4 +222,4 @@ def _notes_on(pid: int, bad: Sequence[BadLine]) -> Iterator[str]:
     for line in bad[:5]:
         yield f"/proc/{pid}/{line}"
     if len(bad) > 5:
-        yield f"/proc/{pid}: {len(bad) - 5} more lines ignored"
+        yield f"/proc/{pid}: {counted(len(bad) - 5, 'more line')} ignored"

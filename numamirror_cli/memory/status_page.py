@@ -30,6 +30,7 @@ from numamirror_cli.engine.status_layout import (
     ThreadLayout,
 )
 from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.figures import counted
 
 # What /proc/PID/fd shows of a file that O_TMPFILE made.
 _UNNAMED = re.compile(r".*/#\d+")
@@ -289,7 +290,8 @@ def _read_bytes(descriptor: int, count: int, offset: int) -> bytes:
     except OSError as error:
         raise NumaMirrorError(f"the shim's status page cannot be read: {error.strerror}") from None
     if len(raw) < count:
-        raise NumaMirrorError(f"the shim's status page ends after {offset + len(raw)} bytes")
+        there = counted(offset + len(raw), "byte")
+        raise NumaMirrorError(f"the shim's status page ends after {there}")
     return raw
 
 

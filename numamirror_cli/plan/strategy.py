@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.plan.bandwidth import Bandwidth
 from numamirror_cli.plan.layout import BIND, INTERLEAVE, MIRROR, NONE, PREFER, SHARD
@@ -99,8 +100,8 @@ def _by_rules(situation: Situation) -> Strategy:
         return Strategy(
             BIND,
             f"the model fits node {home}, which has a core for each of "
-            f"{_counted(situation.threads or 0, 'thread')}",
-            f"more than {_counted(situation.cores[home], 'thread')}",
+            f"{counted(situation.threads or 0, 'thread')}",
+            f"more than {counted(situation.cores[home], 'thread')}",
         )
     if _is_possible(MIRROR, situation):
         return Strategy(
@@ -121,7 +122,7 @@ def _by_rules(situation: Situation) -> Strategy:
 def _partial(situation: Situation) -> Strategy:
     return Strategy(
         MIRROR,
-        f"a part that serves {_percent(situation.partial_coverage)} of the reads fits on each "
+        f"a part that serves {percent(situation.partial_coverage)} of the reads fits on each "
         "node, what is read most first",
         "more free memory: then all of it",
     )
@@ -129,7 +130,7 @@ def _partial(situation: Situation) -> Strategy:
 
 def _sharded(situation: Situation) -> Strategy:
     part = situation.partial_coverage
-    served = f"one that serves {_percent(part)} of the reads" if part else "none"
+    served = f"one that serves {percent(part)} of the reads" if part else "none"
     return Strategy(
         SHARD,
         f"of copies, {served} fits; at one copy each row lies with the thread that reads it",
@@ -162,26 +163,21 @@ def _explained(best: str, others: list[str], machine: Reader, situation: Situati
         return Strategy(
             best,
             f"{rival} would give {gain} its speed, by {source}: no certain gain",
-            f"a gain of {rival} that is certain to be above {_percent(WORTH_IT - 1)}",
+            f"a gain of {rival} that is certain to be above {percent(WORTH_IT - 1)}",
         )
     because = f"{_times(_gain(best, rival, machine, situation))} the speed of {rival}, by {source}"
     if best == MIRROR and not _is_possible(MIRROR, situation):
-        because += f", with {_percent(situation.partial_coverage)} of the reads mirrored"
+        because += f", with {percent(situation.partial_coverage)} of the reads mirrored"
     instead = SHARD if best == MIRROR and _is_possible(SHARD, situation) else rival
     return Strategy(best, because, f"less free memory: then {instead}")
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
 def _times(gain: Range) -> str:
+    """Before "the speed": "1.2 to 1.4 times", "just"."""
     low, high = f"{gain.low:.1f}", f"{gain.high:.1f}"
-    return f"{low} times" if low == high else f"{low} to {high} times"
+    if low == high:
+        return "just" if low == "1.0" else f"{low} times"
+    return f"{low} to {high} times"
 
 
 def _gain(name: str, other: str, machine: Reader, situation: Situation) -> Range:

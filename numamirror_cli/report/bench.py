@@ -131,11 +131,15 @@ def summary_lines(cells: Sequence[Cell]) -> Iterator[str]:
         ratios = [o / r for o in (min(own), max(own)) for r in (min(other), max(other))]
         yield (
             f"A node reads its own memory at {_between(own, number)} GB/s, others' at "
-            f"{_between(other, number)} GB/s: {_between(ratios, _ratio)} times as fast."
+            f"{_between(other, number)} GB/s: {_times(_between(ratios, _ratio))}."
         )
     for cell in cells:
         if cell.problem:
             yield f"Node {cell.reader} reading node {cell.memory}: {cell.problem}."
+
+
+def _times(ratio: str) -> str:
+    return "equally fast" if ratio == "1" else f"{ratio} times as fast"
 
 
 def _ratio(value: float) -> str:

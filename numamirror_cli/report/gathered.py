@@ -6,7 +6,7 @@ import textwrap
 
 from numamirror_cli.machine.gather import Gathered
 from numamirror_cli.quoting import shell_word
-from numamirror_cli.report.text import printable
+from numamirror_cli.report.text import counted, printable
 from numamirror_cli.report.units import size
 
 
@@ -16,7 +16,7 @@ def gathered_text(gathered: Gathered, width: int = 80) -> str:
     name = printable(str(gathered.file))
     inside = "\n".join(_wrapped(f"  {line}", width) for line in gathered.inside)
     return (
-        f"Wrote {name}: {gathered.files} files, {size(gathered.archive_bytes)}\n"
+        f"Wrote {name}: {counted(gathered.files, 'file')}, {size(gathered.archive_bytes)}\n"
         f"Inside:\n{inside}\n"
         f"Left out:\n{_wrapped(f'  {gathered.left_out}', width)}\n"
         "To look into it, and to see this machine again:\n"

@@ -112,7 +112,7 @@ def _details(buffer: Buffer) -> Iterator[str]:
     if buffer.locked:
         yield "locked"
     if buffer.asked:
-        yield f"estimated from {buffer.asked} pages"
+        yield f"estimated from {counted(buffer.asked, 'page')}"
 
 
 def _pages_text(huge: float) -> str:
@@ -196,8 +196,8 @@ def _weights_json(inspection: Inspection) -> dict[str, Any] | None:
         "path": weights.name or None,
         "bytes": _keys_as_text(weights.by_node),
         "one_copy_bytes": weights.one_copy,
-        "copies": None if weights.copies is None else round(weights.copies, 4),
-        "faulted_share": round(weights.faulted_share, 4),
+        "copies": weights.copies,
+        "faulted_share": weights.faulted_share,
         "own_mirror": weights.own_mirror,
     }
 

@@ -167,8 +167,7 @@ def copies_text(copies: float) -> str:
 
 def _share_on(weights: Weights, nodes: Sequence[int]) -> float:
     on = sum(weights.by_node.get(node, 0) for node in nodes)
-    # A few pages elsewhere are not worth a digit.
-    return round(on / weights.bytes, 2) if weights.bytes else 0.0
+    return on / weights.bytes if weights.bytes else 0.0
 
 
 def _policy_phrase(weights: Weights) -> str:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from numamirror_cli.engine.status_layout import MAX_THREADS
+from numamirror_cli.figures import nodes_word
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
 from numamirror_cli.report.tables import facts_table, plain_table
@@ -64,9 +65,9 @@ def mirror_json(status: MirrorStatus) -> dict[str, Any]:
         "arena_bytes": status.arena_bytes,
         "token_bytes": status.token_bytes,
         "token_mirrored_bytes": status.token_mirrored_bytes,
-        "coverage": round(status.coverage, 4),
-        "coverage_read": (None if status.coverage_read is None else round(status.coverage_read, 4)),
-        "locality": None if status.locality is None else round(status.locality, 4),
+        "coverage": status.coverage,
+        "coverage_read": status.coverage_read,
+        "locality": status.locality,
         "read_bytes": status.read_bytes,
         "redirected": status.redirected,
         "not_redirected": status.not_redirected,
@@ -156,7 +157,9 @@ def _judge_observed(status: MirrorStatus) -> Verdict:
 def _judge_interleaved(status: MirrorStatus) -> Verdict:
     """Even, if no node has a quarter more or less than its part of the bytes."""
     parts, whole = used_copies(status), status.interleaved_bytes or 1
-    shares = ", ".join(f"{percent(part.bytes / whole)} on node {part.nodes}" for part in parts)
+    shares = ", ".join(
+        f"{percent(part.bytes / whole)} on {nodes_word(part.nodes)}" for part in parts
+    )
     text = (
         f"interleaved: {size(status.interleaved_bytes)} at one copy, by a sample of its pages "
         f"{shares}{_locality_phrase(status)}"
@@ -176,17 +179,19 @@ def _sampled_share(copies: Sequence[Copy]) -> float:
 
 
 def _judge_misplaced(copy: Copy) -> Verdict:
+    where = nodes_word(copy.nodes)
     if not copy.sampled_pages:
         why = errno.errorcode.get(copy.sample_errno, "no page was there to be asked")
-        text = f"node {copy.nodes}: where the {copy.role}'s pages lie could not be sampled ({why})"
+        text = f"{where}: where the {copy.role}'s pages lie could not be sampled ({why})"
         return Verdict(WARN, text, "allow move_pages in the container's seccomp profile")
+    lie = "lies" if copy.sampled_pages == 1 else "lie"
     text = (
-        f"node {copy.nodes}: only {percent(copy.local_share)} of {copy.sampled_pages} sampled "
-        f"pages of the {copy.role} lie there"
+        f"{where}: only {percent(copy.local_share)} of "
+        f"{counted(copy.sampled_pages, 'sampled page')} of the {copy.role} {lie} there"
     )
     if copy.role == "primary":
         return Verdict(BAD, text, "start it with `numamirror run --copy-home -- ...`")
-    return Verdict(BAD, text, f"free memory on node {copy.nodes}, then start it again")
+    return Verdict(BAD, text, f"free memory on {where}, then start it again")
 
 
 def _judge_coverage(status: MirrorStatus, in_place: bool) -> Verdict:
@@ -257,7 +262,7 @@ def _copy_table(status: MirrorStatus) -> RenderableType:
 def _sample_text(copy: Copy) -> str:
     if not copy.sampled_pages:
         return "not sampled"
-    return f"{copy.sampled_local} of {copy.sampled_pages} pages"
+    return f"{copy.sampled_local} of {counted(copy.sampled_pages, 'page')}"
 
 
 def _read_from(status: MirrorStatus, copy: Copy) -> int:

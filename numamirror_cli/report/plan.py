@@ -175,7 +175,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "needs": [{"nodes": list(need.nodes), "bytes": need.bytes} for need in row.ram.needs],
         "bytes": row.ram.bytes,
         "fits": row.ram.fits,
-        "coverage": round(row.coverage, 4),
+        "coverage": row.coverage,
         "reading_seconds": _range_json(row.reading),
         "tokens_per_second": _range_json(row.rate),
     }

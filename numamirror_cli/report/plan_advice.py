@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import singledispatch
 
+from numamirror_cli.figures import nodes_word
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.notice import Notice
@@ -37,7 +38,7 @@ def _(advice: CopiesDoNotFit) -> Notice:
     copies = counted(len(advice.per_node.needs), "copy")
     lacking = format_list(node for need in advice.per_node.lacking for node in need.nodes)
     what = f"{copies} need {size(advice.per_node.bytes)}, have {size(advice.there)}"
-    why = f"too little on {_nodes(lacking)}"
+    why = f"too little on {nodes_word(lacking)}"
     return Notice(what, why, _per_socket(advice.per_socket))
 
 
@@ -160,7 +161,3 @@ def title(model: Model) -> str:
     """ "Gemma 3 270m (gemma3), 235 MiB in 1 file"."""
     kind = f" ({model.architecture})" if model.architecture else ""
     return f"{model.name}{kind}, {size(model.bytes)} in {counted(len(model.parts), 'file')}"
-
-
-def _nodes(nodes: str) -> str:
-    return f"node {nodes}" if nodes.isdecimal() else f"nodes {nodes}"

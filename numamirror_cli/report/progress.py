@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from numamirror_cli.launch.events import Event
 from numamirror_cli.report.run import where_of_copy
-from numamirror_cli.report.text import printable
+from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
 
 _FOLLOWED = ("build", "progress", "replica", "placing")
@@ -74,20 +74,30 @@ class ReplicaProgress:
         self._progress.refresh()
 
 
+def share_column(done: float, total: float) -> str:
+    """How much of the bytes are done, as wide whatever it is."""
+    return percent(done / total).rjust(len("99.9 %"))
+
+
 def _stderr_is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _new_progress() -> Progress:
     # Not before it is needed: the child is waiting to be started.
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
     from numamirror_cli.report.console import message_console
+
+    class Share(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(share_column(task.completed, task.total or 1))
 
     return Progress(
         TextColumn("numamirror: {task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
+        Share(),
         TimeRemainingColumn(),
         console=message_console(),
         # Redrawn with each event, by us: a thread of rich's would draw over the child's output.

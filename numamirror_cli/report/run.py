@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from numamirror_cli.figures import nodes_word
 from numamirror_cli.launch.copies import Copy
 from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
@@ -100,7 +101,7 @@ def copy_lines(plan: Plan) -> Iterator[str]:
     if not plan.uses_shim:
         return
     for copy in plan.copies:
-        nodes = f"node{'s' if len(copy.nodes) > 1 else ''} {format_list(copy.nodes)}"
+        nodes = nodes_word(format_list(copy.nodes))
         readers = "all" if plan.strategy == "interleave" else format_list(copy.cpus)
         yield f"{nodes}: {_what_lies_there(plan, copy)}, for CPUs {readers}"
 
@@ -212,7 +213,7 @@ def _placed_line(event: Event, rehearsal: bool) -> str:
 def where_of_copy(event: Event, rehearsal: bool = False) -> str:
     """ "node 1", or all of them where the copy lies over a socket: "nodes 2,3"."""
     nodes = event.text("nodes") or str(event.number("node"))
-    return f"{'pretend ' if rehearsal else ''}node{'s' if ',' in nodes else ''} {nodes}"
+    return f"{'pretend ' if rehearsal else ''}{nodes_word(nodes)}"
 
 
 def _sampled(event: Event, rehearsal: bool) -> str:
@@ -221,10 +222,11 @@ def _sampled(event: Event, rehearsal: bool) -> str:
     if pages <= 0:
         return "where its pages lie could not be sampled"
     if rehearsal:
-        return f"{pages} pages sampled"
+        return f"{counted(pages, 'page')} sampled"
     share = local / pages
     only = "only " if share < _IN_PLACE else ""
-    return f"{only}{percent(share)} of {pages} sampled pages on {where_of_copy(event)}"
+    sampled = counted(pages, "sampled page")
+    return f"{only}{percent(share)} of {sampled} on {where_of_copy(event)}"
 
 
 def _coverage_line(event: Event) -> str:

@@ -8,6 +8,7 @@ from rich.status import Status
 
 from numamirror_cli.memory.settle import Look, changed_bytes
 from numamirror_cli.report.console import message_console
+from numamirror_cli.report.text import counted
 from numamirror_cli.report.units import size
 
 
@@ -45,5 +46,5 @@ def settling_text(before: Look, now: Look) -> str:
     faults = now.major_faults - before.major_faults
     return (
         f"{size(now.bytes)} in memory, {size(changed_bytes(before, now))} moved, "
-        f"{faults} major faults in {now.at - before.at:.1f} s"
+        f"{counted(faults, 'major fault')} in {now.at - before.at:.1f} s"
     )

@@ -1,10 +1,12 @@
-"""Words and lines: shares, counts, folding."""
+"""Words and lines: text made safe to print, shares, counts, folding."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 
+from numamirror_cli.figures import counted as counted
+from numamirror_cli.figures import percent as percent
 from numamirror_cli.quoting import printable as printable
 
 # "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
@@ -13,24 +15,6 @@ _UNIT = re.compile(r"(?<=\d) (?=%|B\b|[KMGT]iB\b|GB/s|[mn]?s\b)")
 _KEPT = "\ue000"
 # A word of a command line as shell_line writes it.
 _SHELL_WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\"|['\"])+")
-
-
-def percent(share: float) -> str:
-    """A share as "47 %". "100 %" is said of all, and "0 %" of nothing, and of no less or more."""
-    hundredths = share * 100
-    if 0 < hundredths < 0.05:
-        return "<0.1 %"
-    if 0 < hundredths < 1 or 99 <= hundredths < 100:
-        return f"{min(hundredths, 99.9):.1f} %"
-    return f"{hundredths:.0f} %"
-
-
-def counted(count: int, noun: str) -> str:
-    """A count and its noun: "1 copy", "2 copies", "3 threads"."""
-    if count == 1:
-        return f"1 {noun}"
-    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count} {plural}"
 
 
 def kept_together(text: str) -> str:

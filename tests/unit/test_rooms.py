@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "numamirror_cli"
 # Known to all, and knowing nobody.
-COMMON = {"errors", "notice", "output", "quoting", "__init__"}
+COMMON = {"errors", "figures", "notice", "output", "quoting", "__init__"}
 MAY_ASK = {
     "machine": set(),
     "engine": set(),
@@ -19,6 +19,7 @@ MAY_ASK = {
     "launch": {"plan", "engine", "memory", "machine"},
     "report": {"launch", "plan", "engine", "memory", "machine", "doctor"},
     "errors": set(),
+    "figures": set(),
     "notice": set(),
     "output": set(),
     "quoting": set(),
