@@ -102,7 +102,9 @@ def main() -> None:
         # Without a file's name: of our stdout, and even the flush at the end would fail again.
         sys.stdout = None
         if error.errno != errno.EPIPE:
-            _show(NumaMirrorError(f"the report cannot be written: {error.strerror}"))
+            message = f"the report cannot be written: {error.strerror}"
+            hint = "give it a file that can be written: numamirror ... > FILE"
+            _show(NumaMirrorError(message, hint=hint))
         sys.exit(1)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from pathlib import Path
+
+from numamirror_cli.quoting import shell_word
 
 
 class NumaMirrorError(Exception):
@@ -37,6 +40,40 @@ _LIMITS = {
     errno.EAGAIN: "see ulimit -u and the cgroup's pids.max",
     errno.ENOMEM: "see ulimit -v and the cgroup's memory.max",
 }
+
+
+def unreadable(path: Path, error: OSError, *, exit_code: int = 1) -> NumaMirrorError:
+    """A file that could not be read, or looked at, with what to do about it."""
+    return NumaMirrorError(
+        f"{path}: {error.strerror}", hint=_remedy(path, error), exit_code=exit_code
+    )
+
+
+def unwritable(path: Path, error: OSError, what: str = "", exit_code: int = 1) -> NumaMirrorError:
+    """The same of one that could not be written. what: the message, where it is not the usual."""
+    directory = shell_word(str(path.parent))
+    remedies = {
+        errno.ENOENT: f"mkdir -p {directory} makes its directory",
+        errno.ENOSPC: f"df -h {directory} shows what is full; name a file elsewhere",
+        errno.EROFS: "name a file elsewhere: nothing can be written there",
+    }
+    return NumaMirrorError(
+        what or f"cannot write {path}: {error.strerror or error}",
+        hint=remedies.get(error.errno or 0) or _remedy(path, error),
+        exit_code=exit_code,
+    )
+
+
+def _remedy(path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"ls -l {shell_word(str(path.parent))} shows what is there"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"namei -l {shell_word(str(path))} shows who may reach it"
+    if error.errno == errno.EISDIR:
+        return "name a file in it"
+    if error.errno == errno.EIO:
+        return "dmesg shows what its disk reported"
+    return _LIMITS.get(error.errno or 0, "name another file")
 
 
 def described(fault: Exception) -> str:

@@ -99,6 +99,7 @@ def _measure(machine: Machine, seconds: float) -> BenchResult:
         progress.stop()
     if all(cell.problem for cell in cells):
         why = cells[0].problem if cells else "no node has both CPUs and memory for it"
-        raise NumaMirrorError(f"nothing could be measured: {why}")
+        hint = "numamirror doctor says what this process may use"
+        raise NumaMirrorError(f"nothing could be measured: {why}", hint=hint)
     identity = identify(machine)
     return BenchResult(identity, host.kernel, host.numa_balancing, taken, load, tuple(cells))

@@ -21,7 +21,7 @@ from numamirror_cli.engine.examination import (
 from numamirror_cli.engine.privileges import this_caller
 from numamirror_cli.engine.reach import POLICY_ONLY, Reach
 from numamirror_cli.engine.shim import find_shim
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 from numamirror_cli.memory.find import pid_named
 from numamirror_cli.memory.running import read_running
 from numamirror_cli.memory.seccomp import read_seccomp, say_deadly, try_our_calls
@@ -95,5 +95,5 @@ def _is_library(path: Path) -> bool:
     try:
         elf = read_elf(path) if path.is_file() else None
     except OSError as error:
-        raise NumaMirrorError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     return elf is not None and not elf.is_program

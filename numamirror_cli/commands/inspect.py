@@ -75,9 +75,17 @@ def command(
     or a launcher is followed to the engine that it started.
     """
     if root != Path("/") and (watch or until_settled):
-        raise click.UsageError("a dump does not change: no --watch or --until-settled with --root")
+        raise NumaMirrorError(
+            f"--root {root}: a dump does not change, there is nothing to wait for",
+            hint="leave out --watch and --until-settled, or --root to look at this machine",
+            exit_code=2,
+        )
     if watch and svg is not None:
-        raise click.UsageError("a picture is taken once: no --svg with --watch")
+        raise NumaMirrorError(
+            f"--svg {svg}: a picture is taken once, and --watch looks again and again",
+            hint="leave out --watch; with --json it gives a line each time, to draw from",
+            exit_code=2,
+        )
     process = _find(target, no_follow, root)
     if until_settled:
         _settle(process, interval, quiet_for)
@@ -111,7 +119,7 @@ def _settle(process: Process, interval: float, quiet_for: float) -> None:
         if is_same(process):
             raise
         ended = f"process {process.pid} ({process.command}) ended before it settled"
-        raise NumaMirrorError(ended) from None
+        raise NumaMirrorError(ended, hint="give a shorter time with --quiet-for") from None
     say(f"settled after {settled.seconds:.0f} s: nothing has moved for {quiet_for:g} s")
 
 

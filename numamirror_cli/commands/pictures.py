@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import unwritable
 from numamirror_cli.output import write_whole
 from numamirror_cli.quoting import printable
 
@@ -16,5 +16,5 @@ def write_picture(file: Path, svg: str) -> None:
     try:
         write_whole(file, svg)
     except OSError as error:
-        raise NumaMirrorError(f"cannot write {file}: {error.strerror}") from error
+        raise unwritable(file, error) from error
     click.echo(printable(f"wrote {file}"), err=True)

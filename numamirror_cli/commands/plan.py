@@ -70,7 +70,11 @@ def command(
     decide what stays on the CPU; what is not understood is listed.
     """
     if bandwidth and bench_path:
-        raise click.UsageError("--bandwidth and --bench exclude one another")
+        raise NumaMirrorError(
+            "--bandwidth and --bench exclude one another",
+            hint="leave one of them out; without both, this machine's own bench is taken",
+            exit_code=2,
+        )
     _check_order(engine_args)
     arguments = parse_engine_args([word for word in engine_args if word != "--"])
     rate = None if measured is None else _read_measured(measured)
@@ -105,9 +109,11 @@ def _check_order(engine_args: Sequence[str]) -> None:
     behind_model = itertools.takewhile(lambda word: word != "--", engine_args)
     for name in (word.partition("=")[0] for word in behind_model):
         if name in ours:
-            raise click.UsageError(
-                f"{name} stands behind MODEL.gguf, where the engine's arguments stand: put it in "
-                "front of MODEL.gguf"
+            raise NumaMirrorError(
+                f"{name} stands behind MODEL.gguf, where the engine's arguments stand",
+                hint=f"put it in front of MODEL.gguf: numamirror plan {name} ...; or, if it is the "
+                "engine's, put -- before it",
+                exit_code=2,
             )
 
 

@@ -22,7 +22,7 @@ from numamirror_cli.commands.shared import (
     program_argument,
     verbose_option,
 )
-from numamirror_cli.errors import NumaMirrorError, described
+from numamirror_cli.errors import NumaMirrorError, described, unwritable
 from numamirror_cli.launch.affinity import inherit_affinity
 from numamirror_cli.launch.child import take_our_place
 from numamirror_cli.launch.environment import child_environment, planned_environment
@@ -46,6 +46,7 @@ from numamirror_cli.report.run import (
     verbose_lines,
 )
 from numamirror_cli.report.run_end import (
+    ASK_CHECK,
     is_mirrored,
     plan_json,
     print_report,
@@ -211,7 +212,11 @@ def command(
         ready = prepare(words, wishes, machine_root, os.environ, thorough=thorough)
     if require and not ready.plan.mirrors:
         _say_notices(ready.plan.notes)
-        raise NumaMirrorError(f"--require mirror: not started: {ready.plan.reason}", exit_code=125)
+        raise NumaMirrorError(
+            f"--require mirror: not started: {ready.plan.reason}",
+            hint="numamirror doctor -- PROGRAM says what to change; or leave out --require",
+            exit_code=125,
+        )
     if dry_run:
         _show_plan(ready, json_file)
         return
@@ -219,7 +224,9 @@ def command(
         running = _start(ready, json_file, verbose)
     outcome = _finish(running, report)
     if require and not is_mirrored(outcome) and outcome.ending.status == 0:
-        raise NumaMirrorError("--require mirror: nothing was mirrored in this run", exit_code=125)
+        raise NumaMirrorError(
+            "--require mirror: nothing was mirrored in this run", hint=ASK_CHECK, exit_code=125
+        )
     sys.exit(outcome.ending.status)
 
 
@@ -233,7 +240,11 @@ def _nothing_keeps_it_from_starting(words: Sequence[str], *, wanted: bool) -> It
         raise
     except Exception as fault:
         if not wanted:
-            raise NumaMirrorError(f"not started: {described(fault)}", exit_code=125) from fault
+            raise NumaMirrorError(
+                f"not started: {described(fault)}",
+                hint="without --require and --dry-run it is started all the same, without us",
+                exit_code=125,
+            ) from fault
         say(f"the program is started without us, nothing is mirrored: {described(fault)}")
         take_our_place(Path(shutil.which(words[0]) or words[0]), words, os.environ)
 
@@ -246,14 +257,20 @@ def _chosen_strategy(strategy: str, observe: bool, require: str | None) -> str:
     if strategy not in (AUTO, wanted) or (observe and require):
         other = f"--strategy {strategy}" if strategy != AUTO else f"--require {require}"
         what = "--observe" if observe else f"--require {require}"
-        raise click.UsageError(f"{what} and {other} exclude one another")
+        raise NumaMirrorError(
+            f"{what} and {other} exclude one another", hint="leave one of them out", exit_code=2
+        )
     return wanted
 
 
 def _chosen_root(option: Path | None, dry_run: bool) -> Path:
     variable = os.environ.get("NUMAMIRROR_ROOT")
     if option is not None and not dry_run:
-        raise click.UsageError(f"--root {option}: planning for another machine needs --dry-run")
+        raise NumaMirrorError(
+            f"--root {option}: a program is started on this machine and no other",
+            hint="add --dry-run to see the plan for the machine of that dump",
+            exit_code=2,
+        )
     if variable and not dry_run:
         say("NUMAMIRROR_ROOT is ignored: a program is placed on this machine")
     if not dry_run:
@@ -371,7 +388,7 @@ def _write_plan(path: Path, document: dict[str, Any]) -> None:
     try:
         write_whole(path, _text(document))
     except OSError as error:
-        raise NumaMirrorError(_not_written(path, error), exit_code=2) from None
+        raise unwritable(path, error, _not_written(path, error), exit_code=2) from None
 
 
 def _write_before(path: Path, document: dict[str, Any]) -> bool:

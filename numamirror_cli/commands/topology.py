@@ -10,6 +10,7 @@ import click
 
 from numamirror_cli.commands.pictures import write_picture
 from numamirror_cli.commands.shared import OUTPUT_FILE, json_option, root_option, svg_option
+from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.archive import open_root
 from numamirror_cli.machine.home import choose_home
 from numamirror_cli.machine.read import read_machine
@@ -33,7 +34,11 @@ def command(as_json: bool, draw: bool, svg: Path | None, archive: Path | None, r
     A kernel without NUMA is no error: it is said, and the exit status is 0.
     """
     if sum(map(bool, (as_json, draw, svg, archive))) > 1:
-        raise click.UsageError("--json, --draw, --svg and --gather exclude one another")
+        raise NumaMirrorError(
+            "--json, --draw, --svg and --gather exclude one another",
+            hint="give one of them at a time",
+            exit_code=2,
+        )
     with open_root(root) as directory:
         if archive is not None:
             _gather(directory, archive)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from numamirror_cli.engine.directories import is_directory
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 from numamirror_cli.quoting import shell_word
 
 # confstr(_CS_PATH): where execvp(3) looks when PATH is unset.
@@ -23,7 +23,8 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path:
     when there is one that cannot be executed.
     """
     if not name:
-        raise NumaMirrorError("the program's name is empty", exit_code=127)
+        hint = "name one, as in: llama-server -m model.gguf"
+        raise NumaMirrorError("the program's name is empty", hint=hint, exit_code=127)
     if "/" in name:
         return _executable(Path(name))
     found = [path for path in _along_path(name, environ) if _is_there(path)]
@@ -35,7 +36,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path:
     raise _not_found(name, "it is in no directory of PATH; name it with its path")
 
 
-def _not_found(name: str, hint: str | None = None) -> NumaMirrorError:
+def _not_found(name: str, hint: str) -> NumaMirrorError:
     program, *arguments = name.split() or [name]
     if arguments:
         hint = f"leave out the quotes if {program} is the program; sh -c '...' runs a pipeline"
@@ -59,9 +60,10 @@ def _executable(path: Path) -> Path:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise _not_found(str(path)) from None
+        where = f"ls -l {shell_word(str(path.parent))} shows what is there"
+        raise _not_found(str(path), where) from None
     except OSError as error:
-        raise NumaMirrorError(f"{path}: {error.strerror}", exit_code=126) from None
+        raise unreadable(path, error, exit_code=126) from None
     if is_directory(path):
         raise NumaMirrorError(
             f"{path}: is a directory, not a program", hint="name a file in it", exit_code=126

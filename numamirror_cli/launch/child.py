@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 from numamirror_cli.launch.signals import PASSED_ON, HeldSignals, Witness
 
 # Python ignores these for itself; the child must find them as programs expect them.
@@ -112,7 +112,7 @@ def _cannot_start(program: Path, error: OSError) -> OSError | NumaMirrorError:
     if error.errno in _NO_FURTHER_PROCESS:
         return error
     if error.errno != errno.ENOENT:
-        return NumaMirrorError(f"{program}: {error.strerror}", exit_code=126)
+        return unreadable(program, error, exit_code=126)
     return NumaMirrorError(
         f"{program}: its interpreter or loader does not exist",
         hint="see its first line, or `readelf -l` for the loader",

@@ -87,10 +87,14 @@ def _unpack(archive: TarFile, path: Path, directory: Path) -> None:
     for number, member in enumerate(archive):
         left -= member.size
         if left < 0 or number >= MOST_MEMBERS:
-            raise NumaMirrorError(f"{path}: larger than any dump of a machine", exit_code=2)
+            raise NumaMirrorError(
+                f"{path}: larger than any dump of a machine", hint=_MAKES_ONE, exit_code=2
+            )
         target = directory / member.name
         if not _is_inside(directory, target):
-            raise NumaMirrorError(f"{path}: {member.name} lies outside the archive", exit_code=2)
+            raise NumaMirrorError(
+                f"{path}: {member.name} lies outside the archive", hint=_MAKES_ONE, exit_code=2
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         if member.issym() and _is_inside(directory, target.parent / member.linkname):
             target.symlink_to(member.linkname)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import unwritable
 from numamirror_cli.machine.allowed import read_allowed
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.names import NVIDIA_DIR, nvidia_information
@@ -105,8 +105,7 @@ def gather(root: Path, file: Path) -> Gathered:
     try:
         write_whole(file, packed.getvalue())
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise NumaMirrorError(f"cannot write {file}: {reason}") from error
+        raise unwritable(file, error) from error
     return Gathered(file, len(members), len(packed.getvalue()))
 
 

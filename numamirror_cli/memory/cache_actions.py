@@ -26,7 +26,10 @@ def evict(path: Path) -> None:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         except OSError as error:
-            raise NumaMirrorError(f"{path}: cannot be dropped: {error.strerror}") from None
+            raise NumaMirrorError(
+                f"{path}: cannot be dropped: {error.strerror}",
+                hint="dmesg shows what its disk reported; sync writes out what is left",
+            ) from None
 
 
 def warm(path: Path, policy: Policy, tell: Callable[[int], None] = lambda _: None) -> None:
@@ -52,7 +55,10 @@ def _read_through(descriptor: int, path: Path, tell: Callable[[int], None]) -> N
         try:
             count = os.preadv(descriptor, [buffer], done)
         except OSError as error:
-            raise NumaMirrorError(f"{path}: {error.strerror} at byte {done}") from None
+            raise NumaMirrorError(
+                f"{path}: {error.strerror} at byte {done}",
+                hint="dmesg shows what its disk reported; the file may have to be had anew",
+            ) from None
         if not count:
             return
         done += count

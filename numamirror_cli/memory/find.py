@@ -12,7 +12,7 @@ from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.machine.tree import Tree
 from numamirror_cli.memory.kernel import read_resident
 from numamirror_cli.memory.maps import Extent
-from numamirror_cli.memory.process import Process, read_process
+from numamirror_cli.memory.process import WHO_RUNS, Process, read_process
 from numamirror_cli.quoting import printable
 
 # Programs that start the one that does the work, and wait for it.
@@ -51,12 +51,14 @@ def the_process(name: str, root: Path = Path("/")) -> Process:
     if (pid := pid_named(name)) is not None:
         return read_process(pid, root)
     if not name.strip():
-        raise NumaMirrorError("the process's name is empty", exit_code=2)
+        hint = f"give a pid or a name; {WHO_RUNS}"
+        raise NumaMirrorError("the process's name is empty", hint=hint, exit_code=2)
     found = find_processes(name, root)
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NumaMirrorError(f"no process is called {name!r} or has it in its command line")
+        message = f"no process is called {name!r} or has it in its command line"
+        raise NumaMirrorError(message, hint=WHO_RUNS)
     lines = [_line(process) for process in found[:_MOST_LISTED]]
     if len(found) > _MOST_LISTED:
         lines.append(f"{'...':>8}  and {len(found) - _MOST_LISTED} more")

@@ -27,7 +27,7 @@ from numamirror_cli.memory.model_files import Model, named_models
 from numamirror_cli.memory.numa_maps import BadLine, Mapping, read_numa_maps
 from numamirror_cli.memory.placement import Placement, add_up
 from numamirror_cli.memory.policy import DEFAULT, Policy, parse_policy
-from numamirror_cli.memory.process import Process, is_same, read_process, reading
+from numamirror_cli.memory.process import WHO_RUNS, Process, is_same, read_process, reading
 from numamirror_cli.memory.sampling import SAMPLE_ABOVE, sample_maps
 from numamirror_cli.memory.scratch import Scratch, find_scratch
 from numamirror_cli.memory.smaps import Detail, read_details
@@ -92,7 +92,8 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
     begun = time.monotonic()
     process = read_process(pid, root)
     if process.state in "ZX":
-        raise NumaMirrorError(f"process {pid} ({process.command}) has ended: it is a zombie")
+        message = f"process {pid} ({process.command}) has ended: it is a zombie"
+        raise NumaMirrorError(message, hint=WHO_RUNS)
     tree = Tree(root)
     nodes = read_nodes(tree)
     bad: list[BadLine] = []
@@ -123,7 +124,8 @@ def inspect_process(pid: int, root: Path = Path("/"), *, exact: bool = False) ->
         seconds=time.monotonic() - begun,
     )
     if root == Path("/") and not is_same(process, root):
-        raise NumaMirrorError(f"process {pid} ({process.command}) ended while it was looked at")
+        message = f"process {pid} ({process.command}) ended while it was looked at"
+        raise NumaMirrorError(message, hint=WHO_RUNS)
     return inspection
 
 
@@ -212,9 +214,12 @@ def _read_scratch(
 def _no_memory(process: Process, root: Path) -> NumaMirrorError:
     # kthreadd, pid 2, starts all threads of the kernel; what else has no memory is ending.
     if process.parent not in (0, 2) or not is_same(process, root):
-        return NumaMirrorError(f"process {process.pid} ({process.command}) has ended")
+        return NumaMirrorError(
+            f"process {process.pid} ({process.command}) has ended", hint=WHO_RUNS
+        )
     return NumaMirrorError(
-        f"process {process.pid} ({process.command}) has no memory of its own: a kernel thread"
+        f"process {process.pid} ({process.command}) has no memory of its own: a kernel thread",
+        hint=f"give a process that runs a program; {WHO_RUNS}",
     )
 
 

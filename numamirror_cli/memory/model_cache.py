@@ -10,7 +10,7 @@ from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.buffers import add_by_node
 from numamirror_cli.memory.cache_actions import evict, warm
 from numamirror_cli.memory.mapped_by import processes_mapping
-from numamirror_cli.memory.model_files import Model, not_there
+from numamirror_cli.memory.model_files import Model, find_parts, not_there
 from numamirror_cli.memory.page_cache import CacheState, read_cache_state
 from numamirror_cli.memory.policy import Policy
 from numamirror_cli.memory.process import Process
@@ -50,7 +50,8 @@ def look_at(model: Model, tell: Tell) -> ModelCache:
     Raises NumaMirrorError when a part is missing or may not be asked about.
     """
     if model.missing:
-        raise NumaMirrorError("; ".join(map(not_there, model.missing)))
+        missing = "; ".join(map(not_there, model.missing))
+        raise NumaMirrorError(missing, hint=find_parts(model.missing[0]))
     states: list[CacheState] = []
     done = 0
     for part in model.parts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numamirror_cli.memory.process import Process, proc_dir
+from numamirror_cli.quoting import shell_word
 
 # How split files are numbered: NAME-00001-of-00003.gguf.
 _PART = re.compile(r"(.*-)(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE)
@@ -65,6 +66,14 @@ def not_there(path: Path) -> str:
     except OSError as error:
         return f"{path}: {error.strerror}"
     return f"{path}: there is no such file"
+
+
+def find_parts(path: Path) -> str:
+    """What to do about a part that was not found."""
+    directory = shell_word(str(path.parent))
+    if _PART.fullmatch(path.name):
+        return f"a split model is read in all its parts, from one directory: ls -l {directory}"
+    return f"ls -l {directory} shows what is there"
 
 
 def _seen_from(pid: int, name: str, root: Path) -> Path:

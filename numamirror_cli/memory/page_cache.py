@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 from numamirror_cli.memory.buffers import add_by_node
 from numamirror_cli.memory.pages import PageSample, sample_nodes, spread_addresses
 
@@ -85,7 +85,7 @@ def read_cache_state(path: Path, tell: Callable[[int], None] = lambda _: None) -
             try:
                 count, located = _look_at(descriptor, start, length, asked)
             except OSError as error:
-                raise NumaMirrorError(f"{path}: {error.strerror}") from None
+                raise unreadable(path, error) from None
             cached += count * _PAGE
             sample = _together(sample, located)
             tell(start + length)
@@ -107,10 +107,10 @@ def opened(path: Path) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise NumaMirrorError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NumaMirrorError(f"{path}: not a regular file")
+            raise NumaMirrorError(f"{path}: not a regular file", hint="name the model's own file")
         yield descriptor
     finally:
         os.close(descriptor)

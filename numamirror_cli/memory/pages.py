@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory import syscalls
+from numamirror_cli.memory.process import WHO_RUNS
 
 # Pages per call: the arrays stay small, and a signal is served between two calls.
 _BATCH = 16384
@@ -102,12 +103,17 @@ def _locate_batch(pid: int, addresses: Sequence[int]) -> list[int]:
 def _explain(pid: int, error: OSError) -> NumaMirrorError:
     whose = f"process {pid}" if pid else "this process"
     if error.errno == errno.ESRCH:
-        return NumaMirrorError(f"no process {pid}")
+        return NumaMirrorError(f"no process {pid}", hint=WHO_RUNS)
     if error.errno in (errno.EPERM, errno.EACCES):
         return NumaMirrorError(
             f"not allowed to ask where the pages of {whose} lie (move_pages: EPERM)",
             hint="run as the process's owner or with sudo; in a container, allow move_pages",
         )
     if error.errno == errno.ENOSYS:
-        return NumaMirrorError("this kernel, or a sandbox, has no move_pages call")
-    return NumaMirrorError(f"move_pages on {whose}: {error.strerror}")
+        return NumaMirrorError(
+            "this kernel, or a sandbox, has no move_pages call",
+            hint="allow it in the sandbox; a kernel needs CONFIG_NUMA and CONFIG_MIGRATION",
+        )
+    return NumaMirrorError(
+        f"move_pages on {whose}: {error.strerror}", hint="look again while the process runs"
+    )

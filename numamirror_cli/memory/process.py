@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 
+WHO_RUNS = "ps -ef shows what runs"
 NO_PERMISSION_HINT = (
     "run as its owner or with sudo (root, or CAP_SYS_PTRACE, may read another user's process)"
 )
+
+_ODD_KERNEL = "please report it with what `uname -a` says"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def _parse_process(pid: int, stat: str, cmdline: str) -> Process:
     try:
         state, parent, started = fields[0], int(fields[1]), int(fields[19])
     except (IndexError, ValueError):
-        raise NumaMirrorError(f"/proc/{pid}/stat: not understood: {stat.strip()!r}") from None
+        message = f"/proc/{pid}/stat: not understood: {stat.strip()!r}"
+        raise NumaMirrorError(message, hint=_ODD_KERNEL) from None
     arguments = tuple(cmdline.rstrip("\0").split("\0")) if cmdline else ()
     return Process(pid, name, arguments, state, started, parent)
 
@@ -69,7 +73,8 @@ def read_major_faults(pid: int, root: Path = Path("/")) -> int:
     try:
         return int(fields[9])
     except (IndexError, ValueError):
-        raise NumaMirrorError(f"/proc/{pid}/stat: no number of major faults") from None
+        message = f"/proc/{pid}/stat: no number of major faults"
+        raise NumaMirrorError(message, hint=_ODD_KERNEL) from None
 
 
 def is_same(process: Process, root: Path = Path("/")) -> bool:
@@ -106,17 +111,17 @@ def explain(error: OSError, pid: int, name: str, root: Path = Path("/")) -> Numa
         return NumaMirrorError(f"not allowed to read /proc/{pid}/{name}{whose}", hint=_remedy())
     if error.errno in (errno.ENOENT, errno.ESRCH):
         if not (proc_dir(pid, root) / "stat").exists():
-            return NumaMirrorError(f"no process {pid}")
+            return NumaMirrorError(f"no process {pid}", hint=WHO_RUNS)
         if name == "exe":
             what = "it has ended, or is a kernel thread"
-            return NumaMirrorError(f"process {pid} runs no program: {what}")
+            return NumaMirrorError(f"process {pid} runs no program: {what}", hint=WHO_RUNS)
         if name == "numa_maps":
             return NumaMirrorError(
                 "this kernel has no NUMA: /proc/PID/numa_maps does not exist",
                 hint="nothing to inspect: all memory is one node (CONFIG_NUMA is off, or a "
                 "sandbox hides it)",
             )
-    return NumaMirrorError(f"/proc/{pid}/{name}: {error.strerror}")
+    return unreadable(Path(f"/proc/{pid}/{name}"), error)
 
 
 def _remedy() -> str:

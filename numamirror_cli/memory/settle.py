@@ -13,7 +13,7 @@ from pathlib import Path
 
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.memory.inspection import read_placement
-from numamirror_cli.memory.process import read_major_faults
+from numamirror_cli.memory.process import WHO_RUNS, read_major_faults
 
 # Between two looks of a process at rest, at most this share of its memory changes ...
 _SHARE_AT_REST = 0.001
@@ -50,7 +50,7 @@ def take_look(pid: int, root: Path = Path("/")) -> Look:
     placement = read_placement(pid, root)
     by_node = {node: amounts.total for node, amounts in placement.by_node.items()}
     if not any(by_node.values()):
-        raise NumaMirrorError(f"process {pid} has ended")
+        raise NumaMirrorError(f"process {pid} has ended", hint=WHO_RUNS)
     return Look(time.monotonic(), read_major_faults(pid, root), by_node)
 
 

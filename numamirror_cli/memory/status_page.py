@@ -40,6 +40,8 @@ _UNNAMED = re.compile(r".*/#\d+")
 _READ_ATTEMPTS = 1000
 _RETRY_SECONDS = 0.001
 
+_START_AGAIN = "start the program again with `numamirror run`, then inspect it"
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -268,7 +270,9 @@ def _consistent(descriptor: int) -> StatusLayout:
         if page.seq % 2 == 0 and page.seq == _read_seq(descriptor):
             return page
         time.sleep(_RETRY_SECONDS)
-    raise NumaMirrorError("the shim's status page was left half-written: its writer is gone")
+    raise NumaMirrorError(
+        "the shim's status page was left half-written: its writer is gone", hint=_START_AGAIN
+    )
 
 
 def _read_page(descriptor: int) -> StatusLayout:
@@ -288,16 +292,19 @@ def _read_bytes(descriptor: int, count: int, offset: int) -> bytes:
     try:
         raw = os.pread(descriptor, count, offset)
     except OSError as error:
-        raise NumaMirrorError(f"the shim's status page cannot be read: {error.strerror}") from None
+        message = f"the shim's status page cannot be read: {error.strerror}"
+        raise NumaMirrorError(message, hint=_START_AGAIN) from None
     if len(raw) < count:
         there = counted(offset + len(raw), "byte")
-        raise NumaMirrorError(f"the shim's status page ends after {there}")
+        message = f"the shim's status page ends after {there}"
+        raise NumaMirrorError(message, hint=_START_AGAIN)
     return raw
 
 
 def _check(page: StatusLayout) -> MirrorStatus:
     if bytes(page)[: len(MAGIC)] != MAGIC:
-        raise NumaMirrorError("the shim's status page does not begin with its mark")
+        message = "the shim's status page does not begin with its mark"
+        raise NumaMirrorError(message, hint=_START_AGAIN)
     if page.version != VERSION or page.bytes != ctypes.sizeof(StatusLayout):
         raise NumaMirrorError(
             f"the shim's status page is of version {page.version}, {page.bytes} bytes; "
@@ -311,7 +318,8 @@ def _check(page: StatusLayout) -> MirrorStatus:
         ("buffers", page.buffers, MAX_BUFFERS),
     ):
         if value > limit:
-            raise NumaMirrorError(f"the shim's status page says {what} = {value}")
+            message = f"the shim's status page says {what} = {value}"
+            raise NumaMirrorError(message, hint=_START_AGAIN)
     return _status(page)
 
 

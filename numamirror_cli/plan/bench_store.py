@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numamirror_cli.errors import NumaMirrorError
+from numamirror_cli.errors import NumaMirrorError, unreadable
 from numamirror_cli.output import write_whole
 from numamirror_cli.plan.bench_result import BenchResult, Identity, from_json, to_json
 
@@ -37,7 +37,10 @@ def store(result: BenchResult, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_json(result), indent=2) + "\n")
     except OSError as error:
-        raise NumaMirrorError(f"cannot write {path}: {error.strerror}") from None
+        raise NumaMirrorError(
+            f"cannot write {path}: {error.strerror}",
+            hint="let XDG_CACHE_HOME name a directory that you may write to",
+        ) from None
 
 
 def load(path: Path) -> BenchResult:
@@ -45,7 +48,7 @@ def load(path: Path) -> BenchResult:
     try:
         return from_json(_parsed(path.read_bytes()))
     except OSError as error:
-        raise NumaMirrorError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except ValueError as error:
         raise NumaMirrorError(
             f"{path}: {error}", hint="make a new one with: numamirror bench"

@@ -74,7 +74,11 @@ def parse_engine_args(words: Sequence[str]) -> EngineArguments:
             _FLAGS[word](reading)
         elif word in _VALUES:
             if not rest:
-                raise NumaMirrorError(f"{word}: its value is missing", exit_code=2)
+                raise NumaMirrorError(
+                    f"{word}: its value is missing",
+                    hint=f"give {word} as the engine takes it, or leave it out",
+                    exit_code=2,
+                )
             _take_value(reading, word, rest.pop(0))
         else:
             reading.unknown.append(_with_value(word, rest))
@@ -88,7 +92,9 @@ def _take_value(reading: _Reading, option: str, value: str) -> None:
         _VALUES[option](reading, value)
     except (ValueError, re.error) as error:
         why = error if isinstance(error, re.error) else f"not what {option} takes"
-        raise NumaMirrorError(f"{option} {value}: {why}", exit_code=2) from None
+        raise NumaMirrorError(
+            f"{option} {value}: {why}", hint=f"give {option} as the engine takes it", exit_code=2
+        ) from None
 
 
 def _with_value(option: str, rest: list[str]) -> str:

@@ -20,8 +20,8 @@ import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 from gguf.gguf_reader import GGUFReader, ReaderField
 
-from numamirror_cli.errors import NumaMirrorError
-from numamirror_cli.memory.model_files import find_model, not_there
+from numamirror_cli.errors import NumaMirrorError, unreadable
+from numamirror_cli.memory.model_files import find_model, find_parts, not_there
 from numamirror_cli.plan.facts import Model, Setting, Tensor
 
 # Numbers that come one per layer are kept; a vocabulary is not.
@@ -39,11 +39,8 @@ def read_model(path: Path) -> Model:
     """
     found = find_model(path)
     if found.missing:
-        split = len(found.parts) + len(found.missing) > 1
-        raise NumaMirrorError(
-            not_there(found.missing[0]),
-            hint="a split model is read in all its parts, from one directory" if split else None,
-        )
+        missing = found.missing[0]
+        raise NumaMirrorError(not_there(missing), hint=find_parts(missing))
     headers = [_read_header(part) for part in found.parts]
     values = headers[0].values
     architecture = str(values.get("general.architecture", ""))
@@ -73,7 +70,7 @@ def _read_header(path: Path) -> _Header:
         reader = _HeaderReader(path)
         return _Header(dict(_values(reader)), tuple(reader.heads), reader.missing)
     except OSError as error:
-        raise NumaMirrorError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except _BROKEN as error:
         raise NumaMirrorError(
             f"{path}: not a GGUF model that can be read: {_words(path, error)}",

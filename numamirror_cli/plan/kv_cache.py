@@ -55,7 +55,8 @@ def _values_per_token(model: Model) -> list[tuple[int, int]]:
 
 def _bytes_per_value(option: str, name: str) -> float:
     if name not in _TYPES:
-        there_are = ", ".join(_TYPES)
-        raise NumaMirrorError(f"{option} {name}: no such type; there are {there_are}", exit_code=2)
+        raise NumaMirrorError(
+            f"{option} {name}: no such type", hint=f"give one of {', '.join(_TYPES)}", exit_code=2
+        )
     size, values = _TYPES[name]
     return size / values

@@ -131,7 +131,7 @@ def end_verdicts(plan: Plan, outcome: Outcome) -> list[Verdict]:
     return verdicts
 
 
-_ASK_CHECK = "numamirror check -- PROGRAM says which engine it finds, and whether a shim reaches it"
+ASK_CHECK = "numamirror check -- PROGRAM says which engine it finds, and whether a shim reaches it"
 
 
 def _unheld(strategy: str, notice: Notice) -> Verdict:
@@ -163,7 +163,7 @@ def _no_handshake(outcome: Outcome, not_done: str) -> Verdict:
     shot = outcome.snapshot
     if shot is None:
         why = "no engine that it knows ran in the program, or it was not loaded into it"
-        return Verdict(BAD, f"{said}: {why}", _ASK_CHECK)
+        return Verdict(BAD, f"{said}: {why}", ASK_CHECK)
     if shot.has_shim and shot.own_filters:
         why = (
             "the program filters its own system calls (seccomp), and the shim keeps out of its way"
@@ -173,7 +173,7 @@ def _no_handshake(outcome: Outcome, not_done: str) -> Verdict:
         return Verdict(
             BAD,
             f"{said}: it is loaded, and no engine that it knows runs in the program",
-            _ASK_CHECK,
+            ASK_CHECK,
         )
     return Verdict(BAD, f"{said}: it was not loaded into the program", remedy)
 

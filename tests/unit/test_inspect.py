@@ -345,12 +345,15 @@ def run_numamirror(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_no_such_process_is_one_line_and_exit_status_1():
+def test_no_such_process_is_said_with_the_remedy_and_exit_status_1():
     child = subprocess.Popen(["true"])
     child.wait()
     done = run_numamirror("inspect", child.pid)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"numamirror: no process {child.pid}\n"
+    assert done.stderr.splitlines() == [
+        f"numamirror: no process {child.pid}",
+        "numamirror: ps -ef shows what runs",
+    ]
 
 
 def test_a_zombie_has_ended_and_is_not_an_empty_process():

@@ -1,4 +1,4 @@
-"""A report that has nowhere to go is said in one line, whatever the command."""
+"""A report that has nowhere to go is said with its remedy, whatever the command."""
 
 from __future__ import annotations
 
@@ -28,12 +28,20 @@ def to(target: str, words: str, **changes: str | None) -> subprocess.CompletedPr
     )
 
 
+def said_of(problem: str) -> str:
+    """What, why, and the remedy."""
+    return (
+        f"numamirror: the report cannot be written: {problem}\n"
+        "numamirror: give it a file that can be written: numamirror ... > FILE\n"
+    )
+
+
 @pytest.mark.parametrize("unbuffered", [None, "1"])
 @pytest.mark.parametrize("words", REPORTS)
 def test_a_full_disk_is_said(words: str, unbuffered: str | None) -> None:
     done = to(">/dev/full", words, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
-    assert done.stderr == "numamirror: the report cannot be written: No space left on device\n"
+    assert done.stderr == said_of("No space left on device")
 
 
 @pytest.mark.parametrize("unbuffered", [None, "1"])
@@ -48,7 +56,7 @@ def test_a_reader_that_has_left_is_no_matter(words: str, unbuffered: str | None)
 def test_a_closed_stdout_is_said(words: str, unbuffered: str | None) -> None:
     done = to(">&-", words, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
-    assert done.stderr == "numamirror: the report cannot be written: standard output is closed\n"
+    assert done.stderr == said_of("standard output is closed")
 
 
 def test_a_closed_stdout_is_no_matter_where_nothing_is_written_to_it(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ def test_the_report_is_printed_too_and_also_when_the_picture_cannot_be_written(r
 
 
 def test_a_picture_of_a_watch_is_refused_before_anything_is_looked_at(tmp_path: Path) -> None:
-    result = inspect("1", "--watch", "--svg", tmp_path / "picture.svg")
-    assert result.exit_code == 2
-    assert "no --svg with --watch" in result.output
+    with pytest.raises(NumaMirrorError) as refused:
+        inspect("1", "--watch", "--svg", tmp_path / "picture.svg")
+    assert refused.value.exit_code == 2
+    assert "a picture is taken once" in refused.value.message
     assert not (tmp_path / "picture.svg").exists()

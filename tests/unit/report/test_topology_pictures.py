@@ -168,4 +168,6 @@ def test_a_picture_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 1
-    assert result.stderr == f"numamirror: cannot write {target}: No such file or directory\n"
+    said, remedy = result.stderr.splitlines()
+    assert said == f"numamirror: cannot write {target}: No such file or directory"
+    assert remedy == f"numamirror: mkdir -p {target.parent} makes its directory"
