@@ -64,7 +64,8 @@ def _seccomp(examination: Examination, mode: int) -> str:
     said = _SECCOMP.get(mode, f"mode {mode}")
     refused, deadly = examination.refused, examination.deadly
     if mode != _FILTER:
-        return said
+        # Of a process that runs: it may set one yet.
+        return f"{said} so far" if mode == 0 and refused is None else said
     if refused is None or deadly is None:
         return f"{said}: it may refuse memory policy calls"
     does = [f"it refuses {', '.join(refused)}"] if refused else []

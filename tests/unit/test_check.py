@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -11,14 +12,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from numamirror_cli.cli import cli
+from numamirror_cli.engine.examination import examine_command
+from numamirror_cli.engine.privileges import this_caller
+from numamirror_cli.engine.shim import find_shim
 from numamirror_cli.errors import NumaMirrorError
 from numamirror_cli.report import check as report
 from tests.unit.engine.conftest import compile_c, shim  # noqa: F401
@@ -418,3 +424,15 @@ def test_what_has_ended_or_is_a_kernel_thread_runs_no_program() -> None:
             assert raised.value.exit_code == 2
     finally:
         zombie.wait()
+
+
+def test_that_a_process_has_no_filter_is_said_of_now_and_of_a_command_altogether() -> None:
+    """A process may set one yet; a command that is not started gets ours."""
+    examined = examine_command(["true"], find_shim(os.environ), this_caller(), os.environ)
+    for refused, said in ((None, "none so far"), ((), "none")):
+        shown = replace(examined, seccomp=0, refused=refused, deadly=refused)
+        console = Console(file=io.StringIO(), width=80)
+        with console.capture() as capture:
+            console.print(report.render_check(shown))
+        lines = [line.split(None, 1) for line in capture.get().splitlines()]
+        assert ["Seccomp", said] in [[*map(str.strip, line)] for line in lines]
