@@ -25,6 +25,7 @@ from numamirror_cli.report.units import size
 
 # Rows of the table of tensors; `run --json` has them all.
 _MOST_GROUPS = 8
+_WHAT_THE_ERROR_IS = "(±: by sampling, at 95 %; what moved or came in between samples is not in it)"
 _WHAT_IT_TAKES = {
     "mirror": "a copy on every node",
     "shard": "one copy; threads pinned; decode only",
@@ -41,7 +42,7 @@ def render_observed(
     observed = observed_reads(status)
     parts: list[RenderableType] = [Folded(line) for line in _facts(status, observed, now)]
     if observed.bytes:
-        parts += [Text(), _reads(observed)]
+        parts += [Text(), _reads(observed), Folded(_WHAT_THE_ERROR_IS)]
     if remote := _most_remote(status):
         parts += [Text(), _tensors(remote)]
     if len(status.copies) > 1 and observed.bytes:

@@ -75,6 +75,15 @@ def test_observed_reads_that_are_not_local_come_with_what_would_make_them_so() -
     assert verdict.remedy == "start it with `numamirror run -- ...` to read locally"
 
 
+def test_what_the_error_of_an_observed_share_covers_is_said_below_it() -> None:
+    observed = replace(MIRRORED, state="observed", mirrored_bytes=0, observed_bytes=235 * MIB)
+    lines = printed(render_observed(observed, None, now=1.0)).splitlines()
+    (sums,) = (number for number, line in enumerate(lines) if "±" in line and line[:3] == "all")
+    assert lines[sums + 1] == (
+        "(±: by sampling, at 95 %; what moved or came in between samples is not in it)"
+    )
+
+
 def printed(renderable: object) -> str:
     console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
     console.print(renderable)
