@@ -114,7 +114,11 @@ def _what_lies_there(plan: Plan, copy: Copy) -> str:
     if plan.strategy == "observe":
         return "no copy"
     in_place = plan.home.node in copy.nodes and not plan.copy_home
-    return "primary, read in place" if in_place else "replica"
+    if not in_place:
+        return "replica"
+    # Replicas are spread over the nodes of a socket; what the engine loads goes to one.
+    at_home = f", on node {plan.home.node} as far as it fits" if len(copy.nodes) > 1 else ""
+    return f"primary{at_home}, read in place"
 
 
 def verbose_lines(

@@ -142,6 +142,23 @@ def test_the_json_of_a_dry_run_is_the_plan(
     assert document["child"] is None and document["mirror"] is None
 
 
+def test_one_copy_per_socket_is_spread_and_the_primary_said_to_be_on_one_node(
+    make_root: MakeRoot, shim_env: dict[str, str]
+) -> None:
+    cpus = ("0-3", "4-7", "8-11", "12-15")
+    root = make_root(
+        {node: {"cpus": each} for node, each in enumerate(cpus)},
+        packages={"0-7": 0, "8-15": 1},
+    )
+    options = ("--dry-run", "--root", root, "--per", "socket", "--home", "1")
+    shown = numamirror_run(*options, "true", env=shim_env).stdout
+    assert (
+        "  nodes 0-1: primary, on node 1 as far as it fits, read in place, for CPUs 0-7\n"
+        "  nodes 2-3: replica, for CPUs 8-15\n"
+    ) in shown
+    assert "as far as it fits" not in numamirror_run(*options, "--copy-home", "true").stdout
+
+
 def test_numa_balancing_is_a_warning_with_the_line_that_turns_it_off(
     make_root: MakeRoot, shim_env: dict[str, str]
 ) -> None:
