@@ -26,8 +26,14 @@ from numamirror_cli.report.console import print_report
 from numamirror_cli.report.reading import reading_progress
 from numamirror_cli.report.run import say
 
+_EPILOG = """\b
+Exit status: 0 when it is done; 1 when the file cannot be read, pages stayed
+that were to be dropped, or less than 99 % went where --warm was to read it; 2
+for bad usage.
+"""
 
-@click.command()
+
+@click.command(epilog=_EPILOG)
 @click.argument("model", type=click.Path(readable=False, path_type=Path))
 @click.option("--evict", is_flag=True, help="Drop it from the page cache; with --warm, first.")
 @click.option(

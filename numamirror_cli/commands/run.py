@@ -87,7 +87,7 @@ run; 127 when there is no such program.
     type=click.Choice(["node", "socket"]),
     default="node",
     show_default=True,
-    help="One copy for each node, or for each socket.",
+    help="One copy for each node, or for each socket, over whose nodes its replica is spread.",
 )
 @click.option(
     "--min-size",

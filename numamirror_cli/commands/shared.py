@@ -21,7 +21,8 @@ home_option = click.option(
     "--home",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs]",
+    help="Node of the primary copy.  [env: NUMAMIRROR_HOME; default: the node of most GPUs, "
+    "else the lowest]",
 )
 program_argument = click.argument(
     "words",

@@ -134,7 +134,7 @@ def test_a_program_of_a_hostile_name_is_given_to_json_as_it_is(program: Path) ->
 
 def test_what_is_not_printable_is_shown_as_python_writes_it() -> None:
     assert printable(HOSTILE) == SHOWN
-    assert printable("ein Modell für 32 GB") == "ein Modell für 32 GB"
+    assert printable("模型 of 32 GB, é") == "模型 of 32 GB, é"
 
 
 WORDS = (
