@@ -21,6 +21,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {plural}"
 
 
+def with_verb(count: int, noun: str, one: str = "is", many: str = "are") -> str:
+    """A count, its noun and the verb: "1 core is", "2 cores are"."""
+    return f"{counted(count, noun)} {one if count == 1 else many}"
+
+
 def nodes_word(nodes: str) -> str:
     """A list of nodes with its noun: "node 1", "nodes 2,3", "nodes 0-7"."""
     return f"node {nodes}" if nodes.isdecimal() else f"nodes {nodes}"

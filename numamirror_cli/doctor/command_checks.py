@@ -8,6 +8,7 @@ from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts, Subject
 from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN
+from numamirror_cli.figures import counted, with_verb
 from numamirror_cli.machine.cores import cpus_in_order
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.memory.lock_limit import UNLIMITED
@@ -166,13 +167,15 @@ def _threads(subject: Subject, machine: Machine) -> Iterator[Check]:
     cpus = sum(len(cpus_in_order(node)) for node in machine.nodes)
     if not cores:
         return
+    allowed, on = with_verb(cores, "physical core"), counted(cores, "physical core")
     if threads is None:
-        yield Check("threads", OK, f"the engine's choice; {cores} physical cores are allowed")
+        yield Check("threads", OK, f"the engine's choice; {allowed} allowed")
     elif threads > cpus:
-        text = f"-t {threads}, but only {cpus} CPUs are allowed: threads wait for one another"
+        only = with_verb(cpus, "CPU")
+        text = f"-t {threads}, but only {only} allowed: threads wait for one another"
         yield Check("threads", BAD, text, f"-t {cores}")
     elif threads > cores:
-        text = f"-t {threads} on {cores} physical cores: SMT siblings share what a core can read"
+        text = f"-t {threads} on {on}: SMT siblings share what a core can read"
         yield Check("threads", WARN, text, f"-t {cores}")
     else:
-        yield Check("threads", OK, f"-t {threads} on {cores} physical cores")
+        yield Check("threads", OK, f"-t {threads} on {on}")

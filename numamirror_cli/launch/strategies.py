@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from numamirror_cli.figures import with_verb
 from numamirror_cli.launch.copies import Copy, copies_per_node
 from numamirror_cli.launch.engine_words import EngineWords
 from numamirror_cli.launch.plan import Plan
@@ -196,7 +197,7 @@ def _notes_on_bind(home: Copy, machine: Machine, engine: EngineWords) -> list[No
     notes = []
     all_cores = [core for node in machine.nodes for core in node.cores]
     cores = sum(1 for core in all_cores if core & home.cpus)
-    left = "1 core is" if cores == 1 else f"{cores} cores are"
+    left = with_verb(cores, "core")
     if 0 < cores < len(all_cores) and (engine.threads or cores + 1) > cores:
         given = f"-t {engine.threads}" if engine.threads else "no -t"
         notes.append(

@@ -19,7 +19,7 @@ from numamirror_cli.plan.ram import Need
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import percent
+from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 
 SCHEMA = 1
@@ -46,7 +46,7 @@ def _model_lines(estimate: Estimate) -> list[tuple[str, str]]:
         ("Model", title(request.model)),
         ("On the CPU", f"{size(work.resident)} of weights{_experts(estimate)}"),
         ("Per token", f"GEMM reads {size(work.read)} of them"),
-        ("KV cache", f"{_at_most(estimate.kv_bytes)} ({context} tokens, {types})"),
+        ("KV cache", f"{_at_most(estimate.kv_bytes)} ({counted(context, 'token')}, {types})"),
     ]
     if request.bandwidth is not None:
         lines.append(("Bandwidth", request.bandwidth.source))

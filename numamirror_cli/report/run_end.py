@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from numamirror_cli.figures import with_verb
 from numamirror_cli.launch.host import Host
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.launch.session import Outcome
@@ -158,7 +159,8 @@ def _no_handshake(outcome: Outcome, not_done: str) -> Verdict:
 
     said = f"{not_done}: no handshake from the shim"
     if outcome.ignored:
-        said += f" ({outcome.ignored} datagrams were not believed)"
+        ignored = with_verb(outcome.ignored, "datagram", "was", "were")
+        said += f" ({ignored} not believed)"
     remedy = "see whether a wrapper drops LD_PRELOAD, or the engine is linked statically"
     shot = outcome.snapshot
     if shot is None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import numamirror_cli
 from numamirror_cli.engine.reach import reach_without_engine
-from numamirror_cli.figures import counted, nodes_word, percent
+from numamirror_cli.figures import counted, nodes_word, percent, with_verb
 from numamirror_cli.launch.events import Event
 from numamirror_cli.plan.predict import Range
 from numamirror_cli.plan.strategy import Strategy, choose_strategy
@@ -108,6 +108,8 @@ def test_a_strategy_of_the_same_speed_is_not_called_one_time_as_fast(
 
 def test_one_is_not_many() -> None:
     assert counted(1, "library") == "1 library" and counted(2, "library") == "2 libraries"
+    assert with_verb(1, "core") == "1 core is" and with_verb(0, "core") == "0 cores are"
+    assert with_verb(1, "datagram", "was", "were") == "1 datagram was"
     assert [nodes_word(nodes) for nodes in ("3", "2,3", "0-7")] == [
         "node 3",
         "nodes 2,3",
