@@ -202,7 +202,8 @@ def test_core_and_seams_pass_their_tests_on_that_processor(processor: str, tmp_p
     ctest = [tool("ctest"), "--test-dir", str(build), "--output-on-failure", "--timeout", "600"]
     done = subprocess.run([*ctest, *left_out], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    passed = re.search(r"100% tests passed, 0 tests failed out of (\d+)", done.stdout)
+    # CMake 4 leaves out that none failed.
+    passed = re.search(r"100% tests passed(?:, 0 tests failed)? out of (\d+)", done.stdout)
     assert passed is not None
     assert int(passed[1]) > 10
 

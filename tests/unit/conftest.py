@@ -15,6 +15,12 @@ from numamirror_cli.machine.cpulist import format_list, parse_list
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+# What is shown is made for a screen of 80 columns: neither the terminal of whoever tests nor their
+# taste in colours is to change it.
+os.environ["COLUMNS"] = "80"
+for taste in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(taste, None)
+
 # How long an example takes, to make or to run, says how busy the machine is. They are the same ones
 # each time, so that a change is judged by what it changes; EXAMPLES=10000 tries so many new ones.
 EXAMPLES = os.environ.get("EXAMPLES")
