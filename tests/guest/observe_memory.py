@@ -8,6 +8,7 @@ Prints one JSON document. Where pages lie is asked of the kernel by code of this
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import mmap
 import os
@@ -25,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kernel_view import PAGE, pages_by_node
 
 NUMAMIRROR = [sys.executable, "-m", "numamirror_cli"]
+HELD_BYTES = 32 << 20
+MOST_LOOKS = 10
 # Maps a file, or takes anonymous memory, reads it all, and stays.
 READER = """
 import mmap, sys, time
@@ -131,15 +134,16 @@ def settle() -> dict[str, Any]:
 
 def watch_a_move() -> dict[str, Any]:
     """A process whose pages are moved from node 0 to node 1 while it is watched."""
-    hold = "m = b'x' * (32 << 20)\nprint('up', flush=True)\nimport sys; sys.stdin.read()"
+    hold = f"m = b'x' * {HELD_BYTES}\nprint('up', flush=True)\nimport sys; sys.stdin.read()"
     with running(hold, under=("numactl", "--membind=0")) as pid:
         command = [*NUMAMIRROR, "inspect", str(pid), "--json", "--watch", "--interval", "0.2"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
             before = private(json.loads(watcher.stdout.readline()))
             subprocess.run(["migratepages", str(pid), "0", "1"], check=True)
-            for line in watcher.stdout:
+            # One look may come in the middle of the move.
+            for line in itertools.islice(watcher.stdout, MOST_LOOKS):
                 after = private(json.loads(line))
-                if after["1"] > after["0"]:
+                if after["1"] > HELD_BYTES:
                     break
             watcher.terminate()
         return {"before": before, "after": after, "kernel": numa_maps_sum(pid)}
