@@ -240,7 +240,8 @@ def test_a_program_with_file_capabilities_drops_the_shim_as_said(tmp_path: Path)
     (program,) = plain(tmp_path)
     if os.geteuid() != 0 or shutil.which("setcap") is None or shutil.which("setpriv") is None:
         pytest.skip("needs root, setcap (Debian: libcap2-bin) and setpriv")
-    subprocess.run(["setcap", "cap_net_raw+ep", str(program)], check=True)
+    if subprocess.run(["setcap", "cap_net_raw+ep", str(program)], check=False).returncode != 0:
+        pytest.skip("files get no capabilities here")
     let_others_in(tmp_path)
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     ours = [*as_nobody, sys.executable, "-m", "numamirror_cli"]

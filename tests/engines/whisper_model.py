@@ -31,8 +31,6 @@ def model() -> Path:
     recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
     path = cache_dir() / f"whisper-f16-{recipe}.bin"
     if not path.exists():
-        for older in path.parent.glob("whisper-f16-*.bin"):
-            older.unlink(missing_ok=True)
         partial = path.with_suffix(f".partial{os.getpid()}")
         with partial.open("wb") as file:
             write_model(file)
