@@ -24,6 +24,7 @@ from numamirror_cli.report import svg
 from numamirror_cli.report.drawing import draw_topology
 from numamirror_cli.report.tables import facts_table, plain_table
 from numamirror_cli.report.verdict import Verdict, render_verdicts
+from tests.unit.launch.listener import eventually
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # A name that ends the line, clears the screen, goes back and turns the direction of writing.
@@ -111,6 +112,8 @@ def running(program: Path) -> Iterator[int]:
         [program, HOSTILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         try:
+            words = Path(f"/proc/{process.pid}/cmdline")
+            eventually(lambda: HOSTILE.encode() in words.read_bytes(), "its arguments to be there")
             yield process.pid
         finally:
             assert process.stdin is not None
