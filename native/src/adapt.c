@@ -76,8 +76,9 @@ static void copy_counted(const struct nm_table *old) {
         return;
     }
     char what[96];
-    snprintf(what, sizeof what, "%u tokens were counted: the experts that they read most follow",
-             nm_config.adapt_tokens);
+    bool one = nm_config.adapt_tokens == 1;
+    snprintf(what, sizeof what, "%u token%s counted: the experts that %s read most follow",
+             nm_config.adapt_tokens, one ? " was" : "s were", one ? "it" : "they");
     nm_note("info", what, "", "");
     if (!nm_filter_added()) nm_plan_mirror(&plan);
     nm_plan_publish(&plan);

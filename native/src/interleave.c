@@ -128,14 +128,25 @@ static double share_of(const struct nm_table *table, int copy) {
     return pages == 0 ? 0 : there * 100 / pages;
 }
 
+/* All and nothing are said of no less and no more, as in numamirror_cli/figures.py. */
+static void spell_percent(char *text, size_t room, double percent) {
+    bool is_nearly = (percent > 0 && percent < 1) || (percent >= 99 && percent < 100);
+    if (percent > 0 && percent < 0.05)
+        snprintf(text, room, "<0.1");
+    else
+        snprintf(text, room, "%.*f", is_nearly, is_nearly && percent > 99.9 ? 99.9 : percent);
+}
+
 static void say(const struct work *work, size_t moved, int error, double seconds) {
     char where[320] = "", what[448];
     bool even = true;
     for (int copy = 0; copy < nm_config.copies; ++copy) {
         double share = share_of(work->table, copy), due = due_256(work, copy) / 2.56;
         even = even && share > due * 0.75 && share < due * 1.25;
+        char percent[16];
+        spell_percent(percent, sizeof percent, share);
         size_t at = strlen(where);
-        snprintf(where + at, sizeof where - at, "%s%.0f %% on node %s", at == 0 ? "" : ", ", share,
+        snprintf(where + at, sizeof where - at, "%s%s %% on node %s", at == 0 ? "" : ", ", percent,
                  nm_config.copy[copy].nodes_text);
     }
     snprintf(what, sizeof what, "interleave: of the sampled pages of weights %s", where);

@@ -87,8 +87,8 @@ static void say_too_small(struct nm_plan *plan, const struct room *room, size_t 
     snprintf(remedy, sizeof remedy, "%s %zu MiB%s for all of it", room->before,
              (missing + (1 << 20) - 1) >> 20, room->behind);
     if (postponed)
-        snprintf(later, sizeof later, "; experts follow when %u tokens were counted",
-                 nm_config.adapt_tokens);
+        snprintf(later, sizeof later, "; experts follow when %u token%s counted",
+                 nm_config.adapt_tokens, nm_config.adapt_tokens == 1 ? " was" : "s were");
     snprintf(plan->reason, sizeof plan->reason, "%s: %s%s", what, remedy, later);
     nm_note(plan->counted ? "info" : "warn", what,
             postponed ? "experts follow when it is counted which are read most"

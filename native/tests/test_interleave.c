@@ -1,5 +1,6 @@
 /* Weights spread over nodes. A machine of one node has one place for them: what is asked here is
  * that bytes stay, that only weights are touched, and what is said; tests/guest has the nodes. */
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -87,6 +88,27 @@ static void pages_that_are_not_spread_are_not_called_even(void) {
     munmap(model, 4 * MIB);
 }
 
+/* One page of 1040 is on no node: nobody has touched it. */
+static void nearly_all_pages_are_not_called_all(void) {
+    enum { FEW = 16 * PAGE };
+    if (placement_is_refused()) return;
+    configure(2, false);
+    char *model = memory(4 * MIB + FEW), *few = model + 4 * MIB;
+    CHECK(madvise(few, FEW, MADV_NOHUGEPAGE) == 0 || errno == EINVAL);
+    memset(model, 'w', 4 * MIB + FEW - PAGE);
+    struct nm_table *table = nm_table_new(2, 0, nm_config.copies);
+    table->weights[0].start = (uintptr_t)model;
+    table->weights[0].bytes = 4 * MIB;
+    table->weights[1].start = (uintptr_t)few;
+    table->weights[1].bytes = FEW;
+    nm_table_seal(table);
+    bool is_new[] = {true, true};
+    nm_interleave(table, is_new);
+    CHECK(times_said("of the sampled pages of weights 99.9 % on node 0, 99.9 % on") == 1);
+    nm_table_free(table);
+    munmap(model, 4 * MIB + FEW);
+}
+
 static void a_rehearsal_places_nothing(void) {
     configure(2, true);
     char *model = memory(MIB);
@@ -143,6 +165,7 @@ int main(void) {
     RUN(weights_keep_their_bytes_and_are_asked_for_afterwards);
     RUN(what_the_table_knew_is_left_alone);
     RUN(pages_that_are_not_spread_are_not_called_even);
+    RUN(nearly_all_pages_are_not_called_all);
     RUN(a_rehearsal_places_nothing);
     RUN(the_policy_of_a_buffer_goes_with_it);
     RUN(a_buffer_within_a_page_is_left_to_the_process_policy);
