@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,20 +109,34 @@ def lacking_a_function(directory: Path) -> Command:
     return [stand_in.program(stand_in.library(directory, "-Dggml_graph_node=hidden"))]
 
 
-def setuid(directory: Path) -> Command:
-    (program,) = plain(directory)
+def setuid(_: Path) -> Command:
     if os.geteuid() != 0:
         pytest.skip("giving a program to another user needs root")
+    (program,) = plain(place_for_all())
     os.chown(str(program), NOBODY, NOBODY)
     Path(str(program)).chmod(0o755 | stat.S_ISUID)
-    let_others_in(directory)
     return [program]
 
 
-def let_others_in(directory: Path) -> None:
-    """pytest keeps its directories for their owner; nobody has to find the libraries."""
-    for parent in (directory, *directory.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o011)
+@functools.cache
+def open_directory() -> tempfile.TemporaryDirectory[str]:
+    """pytest keeps its own for their owner, and closes them again when another session begins."""
+    directory = tempfile.TemporaryDirectory(prefix="numamirror-for-all")
+    Path(directory.name).chmod(0o711)
+    return directory
+
+
+def place_for_all() -> Path:
+    """A new directory that others may come to, where files can raise what a process may do."""
+    place = Path(tempfile.mkdtemp(dir=open_directory().name))
+    place.chmod(0o711)
+    if not all(parent.stat().st_mode & 0o001 for parent in place.parents):
+        pytest.skip(f"others may not come to {place}: set TMPDIR to another place")
+    if os.statvfs(place).f_flag & os.ST_NOSUID:
+        pytest.skip(f"{place} is mounted nosuid: set TMPDIR to another place")
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no file raises what this process may do (no_new_privs)")
+    return place
 
 
 def musl(directory: Path) -> Command:
@@ -235,14 +251,13 @@ def child_of(parent: int, name: str) -> str:
     return next(c for c in children if Path(f"/proc/{c}/comm").read_text().strip() == name)
 
 
-def test_a_program_with_file_capabilities_drops_the_shim_as_said(tmp_path: Path) -> None:
+def test_a_program_with_file_capabilities_drops_the_shim_as_said() -> None:
     """Only for who is not root: so both are asked as nobody."""
-    (program,) = plain(tmp_path)
     if os.geteuid() != 0 or shutil.which("setcap") is None or shutil.which("setpriv") is None:
         pytest.skip("needs root, setcap (Debian: libcap2-bin) and setpriv")
+    (program,) = plain(place_for_all())
     if subprocess.run(["setcap", "cap_net_raw+ep", str(program)], check=False).returncode != 0:
         pytest.skip("files get no capabilities here")
-    let_others_in(tmp_path)
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     ours = [*as_nobody, sys.executable, "-m", "numamirror_cli"]
     if subprocess.run([*ours, "--version"], capture_output=True, check=False).returncode != 0:
