@@ -69,9 +69,10 @@ def unmovable_orders(mapped: Path, repacked: Path, engine_dir: Path) -> list[Ste
 
 def probe_orders(probing: Path) -> list[Step]:
     """The shim's own moving of pages, on memory that node 0 gave."""
+    words = {f"probe {name}": thirds for name, thirds in PROBES.items()} | {"batch": 0}
     return [
-        steps.under_policy("preferred:0", Step(f"probe {name}", (str(probing), str(thirds))))
-        for name, thirds in PROBES.items()
+        steps.under_policy("preferred:0", Step(name, (str(probing), str(thirds))))
+        for name, thirds in words.items()
     ]
 
 

@@ -1,11 +1,11 @@
-/* Runs inside the guest: the shim's healing of memory of which a third cannot move.
+/* Runs inside the guest: the shim's moving of memory of which a third cannot move.
  *
  *     probing THIRDS
  *
  * Its memory lies on node 0, and the first third of it is registered with io_uring, which pins it.
- * All of it is to be moved to node 1, with a probe of that many thirds. Prints what the healing
- * says of itself, and then, for each third, the pages that the kernel finds on node 0 and on
- * node 1.
+ * All of it is to be moved to node 1, with a probe of that many thirds; of 0, the last third and
+ * the pinned one, in a batch in which the second one stays on node 0. Prints what the moving says
+ * of itself, and then, for each third, the pages that the kernel finds on node 0 and on node 1.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include "config.h"
 #include "events.h"
 #include "heal.h"
+#include "moving.h"
 
 /* What the shim reads from its environment, and tells a launcher: here is none. */
 struct nm_config nm_config = {.copies = 2};
@@ -55,12 +56,24 @@ static void print_places(const char *third) {
     printf("[%d, %d]", on[0], on[1]);
 }
 
+static struct nm_healing move_in_a_batch(char *start) {
+    static struct nm_batch batch;
+    for (int i = 0; i < 3 * PAGES; ++i) {
+        uintptr_t page = (uintptr_t)start + (size_t)i * PAGE;
+        nm_batch_add(&batch, page, page, i / PAGES == 1 ? 0 : TARGET);
+    }
+    nm_batch_move(&batch);
+    return (struct nm_healing){.pages = batch.filled, .error = batch.error};
+}
+
 int main(int count, char **words) {
     if (count != 2) return 2;
     char *start = memory_of_small_pages();
     pin(start, THIRD);
     struct nm_range all = {start, 3 * THIRD};
-    struct nm_healing healing = nm_heal(&all, 1, TARGET, (size_t)atoi(words[1]) * THIRD);
+    size_t thirds = (size_t)atoi(words[1]);
+    struct nm_healing healing =
+        thirds == 0 ? move_in_a_batch(start) : nm_heal(&all, 1, TARGET, thirds * THIRD);
     printf("{\"pages\": %zu, \"there\": %zu, \"busy\": %s, \"thirds\": [", healing.pages,
            healing.there, healing.error == EBUSY ? "true" : "false");
     for (int third = 0; third < 3; ++third) {

@@ -111,6 +111,17 @@ def test_when_most_of_the_probe_moves_all_is_moved_that_can_be(
     assert [left for left, _ in rest] == [0, 0]
 
 
+def test_pages_behind_some_that_do_not_move_are_moved_all_the_same(
+    hostile_boot: dict[str, Result],
+) -> None:
+    """The kernel ends its work where pages to another node follow those."""
+    seen = hostile_boot["batch"].json()
+    pinned, there_already, behind = seen["thirds"]
+    assert seen["busy"]
+    assert pinned == there_already == [sum(pinned), 0]
+    assert behind == [0, sum(pinned)]
+
+
 @pytest.mark.parametrize("how", IN_PLACE)
 def test_the_text_from_the_copies_is_that_of_the_primary(result: Result, seen: Any) -> None:
     first, from_copies, from_primary = seen["texts"]
