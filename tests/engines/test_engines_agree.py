@@ -112,9 +112,9 @@ def lacking_a_function(directory: Path) -> Command:
 def setuid(_: Path) -> Command:
     if os.geteuid() != 0:
         pytest.skip("giving a program to another user needs root")
-    (program,) = plain(place_for_all())
-    os.chown(str(program), NOBODY, NOBODY)
-    Path(str(program)).chmod(0o755 | stat.S_ISUID)
+    program = program_for_all()
+    os.chown(program, NOBODY, NOBODY)
+    program.chmod(0o755 | stat.S_ISUID)
     return [program]
 
 
@@ -137,6 +137,15 @@ def place_for_all() -> Path:
     if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
         pytest.skip("no file raises what this process may do (no_new_privs)")
     return place
+
+
+def program_for_all() -> Path:
+    """plain() there, with its library, whatever the umask."""
+    place = place_for_all()
+    (program,) = plain(place)
+    for file in place.iterdir():
+        file.chmod(0o755)
+    return Path(str(program))
 
 
 def musl(directory: Path) -> Command:
@@ -255,8 +264,8 @@ def test_a_program_with_file_capabilities_drops_the_shim_as_said() -> None:
     """Only for who is not root: so both are asked as nobody."""
     if os.geteuid() != 0 or shutil.which("setcap") is None or shutil.which("setpriv") is None:
         pytest.skip("needs root, setcap (Debian: libcap2-bin) and setpriv")
-    (program,) = plain(place_for_all())
-    if subprocess.run(["setcap", "cap_net_raw+ep", str(program)], check=False).returncode != 0:
+    program = program_for_all()
+    if subprocess.run(["setcap", "cap_net_raw+ep", program], check=False).returncode != 0:
         pytest.skip("files get no capabilities here")
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     ours = [*as_nobody, sys.executable, "-m", "numamirror_cli"]
