@@ -47,11 +47,10 @@ $(VENV)/.release: $(VENV)/.all
 # then is a defect all the same: the output names it, and it is to be made steady.
 SECOND_TRY :=
 
-# $(call tried,pytest's command,its options)
-define tried
-$(1) $(2) || { status=$$?; [ -n "$(SECOND_TRY)" ] && [ $$status = 1 ] || exit $$status; \
-    echo 'Once more what failed. What passes now is unsteady:'; $(1) $(2) --last-failed --last-failed-no-failures none; }
-endef
+# $(call tried,pytest's command)
+again = || { [ $$? = 1 ] && echo 'Once more what failed; what passes now is unsteady:' && \
+    $(1) --last-failed --last-failed-no-failures none; }
+tried = $(1)$(if $(SECOND_TRY), $(call again,$(1)))
 
 # Sanitizers of older compilers (gcc 12, clang 14) end programs at random where addresses are as
 # random as some distributions make them (vm.mmap_rnd_bits 32).
@@ -74,13 +73,13 @@ test-native: $(VENV)/.all
 test-unit: $(VENV)/.all
 	@rm -rf build/coverage && mkdir -p build/coverage
 	export COVERAGE_FILE=$(CURDIR)/build/coverage/data; \
-	    $(call tried,$(PYTHON) -m coverage run -m pytest,tests/unit)
+	    $(call tried,$(PYTHON) -m coverage run -m pytest tests/unit)
 	$(PYTHON) tools/messages.py --reached build/coverage/data*
 
 test-messages: test-unit
 
 test-engines: $(VENV)/.all
-	$(call tried,$(PYTHON) -m pytest,tests/engines)
+	$(call tried,$(PYTHON) -m pytest tests/engines)
 
 # The same, and engines that are built from source: a quarter of an hour more the first time.
 test-engines-full: $(VENV)/.all
@@ -95,14 +94,14 @@ engines-table: $(VENV)/.all
 
 # Faults produced for real: docs/reliability.md. After test-native, whose sanitized shim it runs.
 test-reliability: $(VENV)/.all
-	$(call tried,$(PYTHON) -m pytest,tests/reliability)
+	$(call tried,$(PYTHON) -m pytest tests/reliability)
 
 test-guest: $(VENV)/.all
-	$(call tried,$(PYTHON) -m pytest,tests/guest)
+	$(call tried,$(PYTHON) -m pytest tests/guest)
 
 # Apart from `make test`: it builds wheels and a Debian, and takes some minutes.
 test-packaging: wheels
-	$(call tried,$(PYTHON) -m pytest,tests/packaging)
+	$(call tried,$(PYTHON) -m pytest tests/packaging)
 
 # A minute of libFuzzer on the shim's parsers; needs clang with its fuzzer's runtime. The same tries
 # each time, but for FUZZ_SEED=0, which makes it others; FUZZ_SECONDS is of each parser.

@@ -118,8 +118,8 @@ def _run_cli() -> None:
 
 
 def _show(error: NumaMirrorError) -> None:
+    from numamirror_cli.quoting import printable
     from numamirror_cli.report.run import say, write_message
-    from numamirror_cli.report.text import printable
 
     say(error.message)
     for line in error.listed:

@@ -8,7 +8,7 @@ from numamirror_cli.doctor.check import BAD, OK, WARN, Check
 from numamirror_cli.doctor.facts import Facts, Subject
 from numamirror_cli.doctor.settings import Settings
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN
-from numamirror_cli.figures import counted, with_verb
+from numamirror_cli.figures import counted, percent, with_verb
 from numamirror_cli.machine.cores import cpus_in_order
 from numamirror_cli.machine.model import Machine
 from numamirror_cli.memory.lock_limit import UNLIMITED
@@ -19,7 +19,6 @@ from numamirror_cli.plan.estimate import Estimate, Row
 from numamirror_cli.plan.layout import MIRROR
 from numamirror_cli.quoting import shell_word
 from numamirror_cli.report.plan_advice import advise
-from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import part_of, size
 
 _CAN_BE = {

@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from numamirror_cli.figures import counted
 from numamirror_cli.plan.bench_result import BenchResult, Cell, Spread
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import plain_table
-from numamirror_cli.report.text import counted
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:

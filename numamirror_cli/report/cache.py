@@ -8,13 +8,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.memory.model_cache import ModelCache
 from numamirror_cli.memory.page_cache import CacheState
 from numamirror_cli.memory.policy import Policy
 from numamirror_cli.memory.process import Process
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import plain_table
-from numamirror_cli.report.text import counted, percent, printable
 from numamirror_cli.report.units import part_of, size
 
 SCHEMA = 1

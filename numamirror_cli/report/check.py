@@ -14,9 +14,9 @@ from numamirror_cli.engine.engines import IN_PROGRAM_NAMED, Engine
 from numamirror_cli.engine.examination import Examination, Found
 from numamirror_cli.engine.reach import DENSE_ONLY, FULL, POLICY_ONLY, UNKNOWN, Reach
 from numamirror_cli.engine.symbols import Symbol
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.tables import facts_table
-from numamirror_cli.report.text import printable
 
 SCHEMA = 1
 _STYLES = {FULL: "green", DENSE_ONLY: "yellow", POLICY_ONLY: "red", UNKNOWN: "yellow"}

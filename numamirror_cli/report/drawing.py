@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from numamirror_cli.figures import counted
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.model import Gpu, Machine, Node
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.gpu_names import short_name
 from numamirror_cli.report.lists import break_at_commas
 from numamirror_cli.report.roles import role
-from numamirror_cli.report.text import counted, printable
 from numamirror_cli.report.units import size
 
 # Inside of a node's box, so that two sockets of one node each fit side by side in 80 columns.

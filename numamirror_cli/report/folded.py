@@ -8,7 +8,8 @@ from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-from numamirror_cli.report.text import folded_command, kept_together, printable, set_free
+from numamirror_cli.quoting import printable
+from numamirror_cli.report.text import folded_command, kept_together, set_free
 
 
 class Folded:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
+from numamirror_cli.figures import counted
 from numamirror_cli.machine.gather import Gathered
-from numamirror_cli.quoting import shell_word
-from numamirror_cli.report.text import counted, printable
+from numamirror_cli.quoting import printable, shell_word
 from numamirror_cli.report.units import size
 
 

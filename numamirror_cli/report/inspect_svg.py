@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.memory.buffers import (
     ANONYMOUS,
     CACHE,
@@ -17,6 +18,7 @@ from numamirror_cli.memory.buffers import (
 )
 from numamirror_cli.memory.inspection import Inspection
 from numamirror_cli.memory.threads import Threads
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.svg import (
     FAINT,
     FIELD,
@@ -31,7 +33,6 @@ from numamirror_cli.report.svg import (
     text,
     wrapped,
 )
-from numamirror_cli.report.text import counted, percent, printable
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 

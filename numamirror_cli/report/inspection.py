@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.buffers import ANONYMOUS, REPLICA, WEIGHTS, Buffer
@@ -19,7 +20,6 @@ from numamirror_cli.report.judgement import copies_text
 from numamirror_cli.report.mirror import mirror_json, render_mirror
 from numamirror_cli.report.placement import placement_json, render_placement
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import Verdict, render_verdicts, verdict_json
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from numamirror_cli.figures import percent
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.memory.inspection import Inspection
@@ -14,7 +15,6 @@ from numamirror_cli.memory.status_page import MirrorStatus
 from numamirror_cli.memory.weights import MOST, Weights, replica_bytes
 from numamirror_cli.quoting import shell_line, shell_word
 from numamirror_cli.report.mirror import judge_mirror
-from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 

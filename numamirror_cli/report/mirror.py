@@ -10,11 +10,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from numamirror_cli.engine.status_layout import MAX_THREADS
-from numamirror_cli.figures import nodes_word
+from numamirror_cli.figures import counted, nodes_word, percent
 from numamirror_cli.machine.cpulist import parse_list
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, TensorGroup, ThreadReads
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import part_of, size
 from numamirror_cli.report.verdict import BAD, OK, WARN, Verdict
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.memory.status_page import MirrorStatus, TensorGroup
 from numamirror_cli.plan.observed import (
     Observed,
@@ -20,7 +21,6 @@ from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.mirror import uncounted_reads
 from numamirror_cli.report.plan import two_digits
 from numamirror_cli.report.tables import plain_table
-from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 
 # Rows of the table of tensors; `run --json` has them all.

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from numamirror_cli.memory.placement import ROWS, NodeBytes, Placement
-from numamirror_cli.report.text import printable
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.units import mib
 
 # numastat -p (numactl 2.0): a first column of 16 and a gap, then right-justified cells of 16.

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from numamirror_cli.figures import counted, percent
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.notice import Notice
 from numamirror_cli.plan.estimate import Estimate, Row
@@ -19,7 +20,6 @@ from numamirror_cli.plan.ram import Need
 from numamirror_cli.report.folded import Folded
 from numamirror_cli.report.plan_advice import ALL_BUT_NOTHING, notes, title
 from numamirror_cli.report.tables import facts_table, plain_table
-from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import size
 
 SCHEMA = 1

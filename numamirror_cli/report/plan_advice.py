@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import singledispatch
 
-from numamirror_cli.figures import nodes_word
+from numamirror_cli.figures import counted, nodes_word, percent
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.notes import name_nodes
 from numamirror_cli.notice import Notice
@@ -20,7 +20,6 @@ from numamirror_cli.plan.estimate import Estimate
 from numamirror_cli.plan.facts import Model
 from numamirror_cli.plan.predict import Reader, is_faster_than_memory
 from numamirror_cli.plan.ram import Ram
-from numamirror_cli.report.text import counted, percent
 from numamirror_cli.report.units import part_of, size
 
 # A mirror that serves this share of the reads needs no words about the rest.

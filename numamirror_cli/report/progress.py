@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from numamirror_cli.figures import percent
 from numamirror_cli.launch.events import Event
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.run import where_of_copy
-from numamirror_cli.report.text import percent, printable
 from numamirror_cli.report.units import size
 
 if TYPE_CHECKING:

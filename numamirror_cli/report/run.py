@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from numamirror_cli.figures import nodes_word
+from numamirror_cli.figures import counted, nodes_word, percent
 from numamirror_cli.launch.copies import Copy
 from numamirror_cli.launch.events import Event
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.notice import Notice
-from numamirror_cli.quoting import shell_line, shell_word
-from numamirror_cli.report.text import counted, folded_line, percent, printable
+from numamirror_cli.quoting import printable, shell_line, shell_word
+from numamirror_cli.report.text import folded_line
 from numamirror_cli.report.units import part_of, size
 
 PREFIX = "numamirror: "

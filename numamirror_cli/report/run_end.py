@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from numamirror_cli.figures import with_verb
+from numamirror_cli.figures import percent, with_verb
 from numamirror_cli.launch.host import Host
 from numamirror_cli.launch.plan import Plan
 from numamirror_cli.launch.session import Outcome
@@ -22,7 +22,6 @@ from numamirror_cli.report.run import (
     stderr_may_be_gone,
     write_message,
 )
-from numamirror_cli.report.text import percent
 from numamirror_cli.report.units import part_of, size
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from types import TracebackType
 
 from rich.status import Status
 
+from numamirror_cli.figures import counted
 from numamirror_cli.memory.settle import Look, changed_bytes
 from numamirror_cli.report.console import message_console
-from numamirror_cli.report.text import counted
 from numamirror_cli.report.units import size
 
 

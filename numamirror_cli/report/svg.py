@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from numamirror_cli.report.text import printable
+from numamirror_cli.quoting import printable
 
 INK, FAINT, PAPER = "#1f2933", "#6b7785", "#ffffff"
 FIELD, EDGE = "#eef2f6", "#c5ced8"

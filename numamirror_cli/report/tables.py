@@ -10,8 +10,8 @@ from rich.style import StyleType
 from rich.table import Column, Table
 from rich.text import Text
 
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.folded import Folded
-from numamirror_cli.report.text import printable
 
 # Between two columns.
 _GAP = 2

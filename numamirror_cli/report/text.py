@@ -1,13 +1,9 @@
-"""Words and lines: text made safe to print, shares, counts, folding."""
+"""Lines: where they may be folded, and where not."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-
-from numamirror_cli.figures import counted as counted
-from numamirror_cli.figures import percent as percent
-from numamirror_cli.quoting import printable as printable
 
 # "98 %", "1.5 GiB": the blank that must stay. In its place, while lines are folded, a character
 # that no text of ours or of a kernel holds (private use).

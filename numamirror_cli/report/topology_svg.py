@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from numamirror_cli.figures import counted
 from numamirror_cli.machine.cpulist import format_list
 from numamirror_cli.machine.model import Gpu, Machine, Node
 from numamirror_cli.report.gpu_names import short_name
@@ -29,7 +30,6 @@ from numamirror_cli.report.svg import (
     stack,
     text,
 )
-from numamirror_cli.report.text import counted
 from numamirror_cli.report.units import size
 
 # Lengths in pixels.

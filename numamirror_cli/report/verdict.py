@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from numamirror_cli.quoting import printable
 from numamirror_cli.report.folded import Folded, folded_remedy
-from numamirror_cli.report.text import printable
 
 OK, WARN, BAD = "ok", "warn", "bad"
 _STYLES = {OK: "green", WARN: "yellow", BAD: "red"}

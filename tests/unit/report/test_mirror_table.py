@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from numamirror_cli.figures import percent
 from numamirror_cli.memory.status_page import Copy, MirrorStatus, ThreadReads
 from numamirror_cli.report.mirror import judge_mirror, mirror_json, render_mirror
 from numamirror_cli.report.observe import render_observed
-from numamirror_cli.report.text import percent
 from numamirror_cli.report.verdict import render_verdicts
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from numamirror_cli.report.text import counted
+from numamirror_cli.figures import counted
 from numamirror_cli.report.units import mib, size
 
 
